@@ -1,0 +1,20 @@
+"""Strict settings for every test: double precision, no rank promotion, seeded property tests.
+
+Warnings are errors (pyproject.toml), and shapes are checked at run time: the pytest option
+``--jaxtyping-packages`` makes beartype check every annotation of the package.
+"""
+
+import jax
+from hypothesis import HealthCheck, settings
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+settings.register_profile(
+    "stategp",
+    deadline=None,
+    derandomize=True,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("stategp")
