@@ -4,6 +4,11 @@ Warnings are errors (pyproject.toml), and shapes are checked at run time: the py
 ``--jaxtyping-packages`` makes beartype check every annotation of the package.
 """
 
+import os
+
+# Tests compile many small programs and run each a few times: skip the compiler's costly passes.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 import jax
 from hypothesis import HealthCheck, settings
 

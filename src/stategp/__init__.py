@@ -6,3 +6,26 @@ Importing stategp turns on JAX's 64-bit mode: everything here is double precisio
 import jax
 
 jax.config.update("jax_enable_x64", True)
+
+from stategp import chain, data, kernels, likelihoods, means, priors  # noqa: E402
+from stategp.fitting import NotConvergedWarning, condition, fit  # noqa: E402
+from stategp.models import GP  # noqa: E402
+from stategp.parameters import Parameter, fixed, parameter  # noqa: E402
+from stategp.posterior import Posterior  # noqa: E402
+
+__all__ = [
+    "GP",
+    "NotConvergedWarning",
+    "Parameter",
+    "Posterior",
+    "chain",
+    "condition",
+    "data",
+    "fit",
+    "fixed",
+    "kernels",
+    "likelihoods",
+    "means",
+    "parameter",
+    "priors",
+]

@@ -1,0 +1,12 @@
+"""In what shape the data travels."""
+
+from stategp.data._loaders import solar
+from stategp.data._observations import (
+    Observations,
+    numbers,
+    observe,
+    place_inducing,
+    relative_inputs,
+)
+
+__all__ = ["Observations", "numbers", "observe", "place_inducing", "relative_inputs", "solar"]

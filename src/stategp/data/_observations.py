@@ -1,0 +1,166 @@
+"""Data at the door: checked once, sorted, and measured from an origin that is kept.
+
+Inputs are stored as differences from the first one, taken in integer arithmetic where they are
+integers, so that nanosecond timestamps near 10¹⁸ lose nothing.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+Origin = int | float
+
+
+class Observations(eqx.Module):
+    """Observations in order of x, without the missing ones."""
+
+    x: Float[Array, " points"]  # measured from the origin
+    y: Float[Array, " points"]
+    known: Float[Array, " points"]  # the part of the noise variance that is known
+    origin: Origin
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def user_x(self) -> Float[Array, " points"]:
+        """The inputs as the user gave them."""
+        return self.x + self.origin
+
+
+def observe(x: Any, y: Any, noise_variance: Any = None) -> Observations:
+    """Check and sort what the user gave; drop the observations that are NaN."""
+    inputs = _inputs_as_given("x", x)
+    targets = numbers("y", y)
+    if len(inputs) != len(targets):
+        raise ValueError(f"x and y must have equal lengths, got {len(inputs)} and {len(targets)}")
+    if len(inputs) == 0:
+        raise ValueError("x and y are empty: at least one observation is needed")
+    _reject(np.isinf(targets), "y", targets, "be finite (NaN means missing)")
+    known = _known_variances(noise_variance, targets)
+
+    seen = ~np.isnan(targets)
+    if not seen.any():
+        raise ValueError("every y is NaN (missing): at least one observation is needed")
+    inputs, targets, known = inputs[seen], targets[seen], known[seen]
+    origin = inputs.min().item()
+    relative = relative_inputs("x", inputs, origin)
+    order = np.argsort(relative, kind="stable")
+    return Observations(
+        jnp.asarray(relative[order]), jnp.asarray(targets[order]), jnp.asarray(known[order]), origin
+    )
+
+
+def relative_inputs(name: str, x: Any, origin: Origin) -> np.ndarray:
+    """Inputs as the user has them → float64 differences from the origin."""
+    inputs = _inputs_as_given(name, x)
+    if inputs.dtype.kind == "i" and isinstance(origin, int):
+        relative = (inputs - np.int64(origin)).astype(float)
+    else:
+        with np.errstate(over="ignore"):
+            relative = inputs.astype(float) - float(origin)
+    _reject(~np.isfinite(relative), name, inputs, "span a range that double precision can hold")
+    return relative
+
+
+def place_inducing(inducing: Any, data: Observations) -> np.ndarray:
+    """Inducing locations, measured from the origin: ordered and distinct."""
+    distinct = np.unique(np.asarray(data.x))
+    if isinstance(inducing, str):
+        if inducing != "data":
+            raise ValueError(
+                f"inducing must be a number, an array of locations or 'data', got {inducing!r}"
+            )
+        return distinct
+    if isinstance(inducing, bool):
+        raise ValueError(f"inducing must be a number or locations, got {inducing!r}")
+    if isinstance(inducing, int | np.integer):
+        return _at_quantiles(int(inducing), distinct)
+    locations = relative_inputs("inducing", inducing, data.origin)
+    if len(locations) == 0:
+        raise ValueError("inducing is empty: at least one inducing location is needed")
+    gaps = np.diff(locations)
+    if np.any(gaps <= 0):
+        at = int(np.argmax(gaps <= 0))
+        given = np.asarray(inducing)
+        problem = "repeated" if gaps[at] == 0 else "not in increasing order"
+        raise ValueError(
+            f"inducing locations must be strictly increasing; inducing[{at}] = {given[at]} and "
+            f"inducing[{at + 1}] = {given[at + 1]} are {problem}"
+        )
+    return locations
+
+
+def _at_quantiles(count: int, distinct: np.ndarray) -> np.ndarray:
+    """`count` locations from the first to the last input, as dense as the inputs are."""
+    if count < 1:
+        raise ValueError(f"inducing must be at least 1, got {count}")
+    if count >= len(distinct):
+        return distinct
+    if count == 1:
+        return distinct[[len(distinct) // 2]]
+    positions = np.linspace(0, len(distinct) - 1, count)
+    return np.unique(np.interp(positions, np.arange(len(distinct)), distinct))
+
+
+def _known_variances(noise_variance: Any, targets: np.ndarray) -> np.ndarray:
+    if noise_variance is None:
+        return np.zeros_like(targets)
+    scalar = np.ndim(noise_variance) == 0
+    known = numbers("noise_variance", [noise_variance] if scalar else noise_variance)
+    known = np.broadcast_to(known, targets.shape) if scalar else known
+    if len(known) != len(targets):
+        raise ValueError(
+            f"noise_variance must have one value per observation, got {len(known)} for "
+            f"{len(targets)} observations"
+        )
+    _reject(~np.isnan(targets) & ~(known > 0), "noise_variance", known, "be positive")
+    _reject(np.isinf(known), "noise_variance", known, "be finite")
+    return known
+
+
+def _inputs_as_given(name: str, x: Any) -> np.ndarray:
+    """A one-dimensional array of finite numbers, integers kept as integers."""
+    array = np.asarray(x)
+    if array.dtype.kind in "iu" and (array.dtype.kind == "i" or array.max(initial=0) < 2**63):
+        return _one_dimensional(name, array.astype(np.int64))
+    values = numbers(name, x)
+    _reject(~np.isfinite(values), name, values, "be finite")
+    return values
+
+
+def numbers(name: str, values: Any) -> np.ndarray:
+    """A one-dimensional float array of what the user gave, or an error that names it."""
+    array = np.asarray(values)
+    if array.dtype.kind == "O":
+        try:
+            array = array.astype(float)  # None and the like in an otherwise numeric column
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} must hold numbers, got {_example(array)}") from None
+    if array.dtype.kind not in "iufb":
+        kind = "dates" if array.dtype.kind in "mM" else str(array.dtype)
+        hint = "; convert dates to numbers first" if kind == "dates" else ""
+        raise ValueError(f"{name} must hold numbers, got {kind} such as {_example(array)}{hint}")
+    return _one_dimensional(name, array.astype(float))
+
+
+def _one_dimensional(name: str, array: np.ndarray) -> np.ndarray:
+    if array.ndim != 1:
+        hint = f"; pass {name}[:, 0]" if array.ndim == 2 and array.shape[1] == 1 else ""
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}{hint}")
+    return array
+
+
+def _example(array: np.ndarray) -> str:
+    return repr(array.flat[0].item()) if array.size else "nothing"
+
+
+def _reject(bad: np.ndarray, name: str, values: np.ndarray, rule: str) -> None:
+    """Raise if any entry is bad, naming the first of them and how many there are."""
+    if bad.any():
+        at = int(np.argmax(bad))
+        more = f" (and {int(bad.sum()) - 1} more)" if bad.sum() > 1 else ""
+        raise ValueError(f"{name} must {rule}: {name}[{at}] is {values[at]}{more}")

@@ -1,0 +1,100 @@
+"""Starting values for the hyperparameters that the user left open, taken from the data."""
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.signal import lombscargle
+
+from stategp.data import Observations
+from stategp.models import GP
+from stategp.parameters import Parameter, Role, all_parameters, map_parameters, with_value
+
+_SPECTRUM_POINTS = 3000
+_MOST_CYCLES = 1500
+
+
+def starting_model(model: GP, data: Observations) -> GP:
+    """The model with every hyperparameter that was not given set from the data."""
+    guesses = _Guesses(data)
+    summands = max(1, sum(p.role == "variance" and not p.given for p in all_parameters(model)))
+
+    def start(parameter: Parameter) -> Parameter:
+        if parameter.given:
+            return parameter
+        value = guesses.value(parameter.role, summands)
+        if value is None:
+            return parameter
+        return with_value(parameter, jnp.full(parameter.value.shape, value))
+
+    return map_parameters(start, model)
+
+
+def search_scales(model: GP, data: Observations) -> np.ndarray:
+    """The natural size of a step in each coordinate of the hyperparameter vector."""
+    guesses = _Guesses(data)
+    scales: list[Any] = []
+    for parameter in all_parameters(model):
+        if parameter.learned:
+            size = 1.0 if parameter.constraint == "positive" else guesses.scale(parameter.role)
+            scales.append(np.full(parameter.value.size, size))
+    return np.concatenate(scales) if scales else np.zeros(0)
+
+
+class _Guesses:
+    def __init__(self, data: Observations):
+        self.x, self.y = np.asarray(data.x), np.asarray(data.y)
+        self.origin = float(data.origin)
+        self.span = float(self.x[-1] - self.x[0]) or 1.0
+        spread = float(np.var(self.y))
+        level = float(np.mean(self.y**2))
+        self.variance = spread or level or 1.0
+
+    def value(self, role: Role, summands: int) -> float | None:
+        match role:
+            case "variance":
+                return self.variance / summands
+            case "noise":
+                return 0.1 * self.variance
+            case "amplitude":
+                return float(np.sqrt(self.variance))
+            case "lengthscale":
+                return max(self.span / 10, self._spacing())
+            case "decay":
+                return max(self.span / 3, self._spacing())
+            case "period":
+                return self._period
+            case "frequency":
+                return 1 / self._period
+            case "level":
+                return float(np.mean(self.y))
+            case "slope":
+                return 0.0
+            case "centre":
+                return self.origin + float(np.mean(self.x))
+            case _:
+                return None
+
+    def scale(self, role: Role) -> float:
+        deviation = float(np.sqrt(self.variance))
+        return {"level": deviation, "slope": deviation / self.span}.get(role, 1.0)
+
+    def _spacing(self) -> float:
+        gaps = np.diff(np.unique(self.x))
+        return float(np.median(gaps)) if len(gaps) else self.span
+
+    @functools.cached_property
+    def _period(self) -> float:
+        """The strongest period between twice the usual spacing and the span, trend removed."""
+        keep = np.random.default_rng(0).permutation(len(self.x))[:_SPECTRUM_POINTS]
+        x, y = self.x[keep] / self.span, self.y[keep]
+        if len(np.unique(x)) < 8:
+            return self.span
+        y = y - np.polynomial.Polynomial.fit(x, y, 1)(x)
+        if not np.any(y):
+            return self.span
+        most = np.clip(self.span / (2 * self._spacing()), 2, _MOST_CYCLES)
+        cycles = np.arange(1.0, most, 0.25)
+        power = lombscargle(x, y, 2 * np.pi * cycles)
+        return float(self.span / cycles[np.argmax(power)])

@@ -1,0 +1,30 @@
+"""State-space kernels: the prior."""
+
+from stategp.kernels._base import Kernel
+from stategp.kernels._compose import Product, Sum, group_blocks
+from stategp.kernels._deterministic import Constant, Cosine
+from stategp.kernels._matern import Matern12, Matern32, Matern52, Matern72
+from stategp.kernels._oscillator import Oscillator
+from stategp.kernels._periodic import Harmonic, Periodic, QuasiPeriodic
+from stategp.kernels._sde import FromSDE, LinearSDE
+from stategp.kernels._squared_exponential import SquaredExponential
+
+__all__ = [
+    "Constant",
+    "Cosine",
+    "FromSDE",
+    "Harmonic",
+    "Kernel",
+    "LinearSDE",
+    "Matern12",
+    "Matern32",
+    "Matern52",
+    "Matern72",
+    "Oscillator",
+    "Periodic",
+    "Product",
+    "QuasiPeriodic",
+    "SquaredExponential",
+    "Sum",
+    "group_blocks",
+]

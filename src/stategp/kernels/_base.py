@@ -1,0 +1,109 @@
+"""What a kernel is.
+
+A kernel is a stationary linear stochastic differential equation, discretised. Its state s(x)
+obeys s(x + Δ) = A(Δ) s(x) + noise of covariance Q(Δ), starts from N(0, P₀), and is seen through
+f(x) = H s(x). States are dimensionless in x, so that P₀ is well scaled at every lengthscale.
+"""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from stategp.parameters import Parameter
+
+Scalar = Float[Array, ""] | float
+State = Float[Array, " dim"]
+Matrix = Float[Array, "dim dim"]
+
+
+class Kernel(eqx.Module):
+    """A covariance function with a state-space form.
+
+    ``kernel(x1, x2)`` is the covariance matrix between two sets of inputs, from the closed form
+    and not from the state space: the dense twin of everything else.
+
+    >>> import jax.numpy as jnp, stategp as sg
+    >>> sg.kernels.Matern12()(jnp.array([0.0, 1.0]), jnp.array([0.0])).shape
+    (2, 1)
+    """
+
+    @property
+    @abc.abstractmethod
+    def state_dim(self) -> int:
+        """Number of components of the state."""
+
+    @abc.abstractmethod
+    def transition(self, dt: Scalar) -> Matrix:
+        """A(Δ): the state's expectation a step Δ ≥ 0 later."""
+
+    @abc.abstractmethod
+    def process_noise(self, dt: Scalar) -> Matrix:
+        """Q(Δ): the covariance that a step Δ ≥ 0 adds."""
+
+    @abc.abstractmethod
+    def stationary_covariance(self) -> Matrix:
+        """P₀: the covariance of the state at any single input."""
+
+    @abc.abstractmethod
+    def emission(self) -> State:
+        """H: f(x) = H s(x)."""
+
+    @abc.abstractmethod
+    def feedback(self) -> Matrix:
+        """F of the differential equation ds = F s dx + dβ."""
+
+    @abc.abstractmethod
+    def diffusion(self) -> Matrix:
+        """L Q_c Lᵀ: the spectral density of dβ."""
+
+    @abc.abstractmethod
+    def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """k(τ) in closed form, elementwise."""
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the process noise is zero: the state at one input gives it at all others."""
+        return False
+
+    def blocks(self) -> tuple["Kernel", ...]:
+        """The independent parts that the state is made of, in order."""
+        return (self,)
+
+    def refined(self) -> "Kernel":
+        """This kernel with its truncation order brought in line with its present parameters."""
+        return self
+
+    def __call__(self, x1: Float[Array, " n"], x2: Float[Array, " m"]) -> Float[Array, "n m"]:
+        return self.covariance(jnp.abs(x1[:, None] - x2[None, :]))
+
+    def __add__(self, other: "Kernel") -> "Kernel":
+        from stategp.kernels._compose import Sum
+
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: "Kernel | float") -> "Kernel":
+        from stategp.kernels._compose import Product, scaled
+
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        return scaled(self, other) if _is_number(other) else NotImplemented
+
+    def __rmul__(self, other: float) -> "Kernel":
+        return self * other
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._repr_fields())})"
+
+    def _repr_fields(self) -> list[str]:
+        return [f"{name}={v!r}" for name, v in vars(self).items() if isinstance(v, Parameter)]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float | int | np.number | np.ndarray | jax.Array) and not isinstance(
+        value, bool
+    )

@@ -1,0 +1,211 @@
+"""How kernels add and multiply."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import block_diag
+from jaxtyping import Array, Float
+
+from stategp.kernels._base import Kernel, Matrix, Scalar, State
+from stategp.kernels._deterministic import Constant
+from stategp.parameters import fixed
+
+
+class Blockwise(Kernel):
+    """A kernel whose state is a stack of independent parts: every matrix is block-diagonal."""
+
+    @property
+    def state_dim(self) -> int:
+        return sum(block.state_dim for block in self.blocks())
+
+    def transition(self, dt: Scalar) -> Matrix:
+        return self._diagonal(lambda block: block.transition(dt))
+
+    def process_noise(self, dt: Scalar) -> Matrix:
+        return self._diagonal(lambda block: block.process_noise(dt))
+
+    def stationary_covariance(self) -> Matrix:
+        return self._diagonal(lambda block: block.stationary_covariance())
+
+    def emission(self) -> State:
+        return jnp.concatenate([block.emission() for block in self.blocks()])
+
+    def feedback(self) -> Matrix:
+        return self._diagonal(lambda block: block.feedback())
+
+    def diffusion(self) -> Matrix:
+        return self._diagonal(lambda block: block.diffusion())
+
+    def _diagonal(self, matrix_of: Callable[[Kernel], Matrix]) -> Matrix:
+        """One matrix per block, on the diagonal."""
+        groups = [jax.vmap(matrix_of)(group) for group in group_blocks(self)]
+        return block_diag(*(matrix for group in groups for matrix in group))
+
+    @property
+    def deterministic(self) -> bool:
+        return all(block.deterministic for block in self.blocks())
+
+    @abc.abstractmethod
+    def blocks(self) -> tuple[Kernel, ...]: ...
+
+
+def group_blocks(kernel: Kernel) -> list[Kernel]:
+    """The kernel's blocks, with runs of the same kind stacked along a leading axis.
+
+    What is computed for a run is then one `vmap`, not as many copies of the same program.
+    """
+    groups: list[list[Kernel]] = []
+    for block in kernel.blocks():
+        if groups and _same_kind(groups[-1][0], block):
+            groups[-1].append(block)
+        else:
+            groups.append([block])
+    return [jax.tree.map(lambda *leaves: jnp.stack(leaves), *group) for group in groups]
+
+
+def _same_kind(first: Kernel, second: Kernel) -> bool:
+    kinds: list[Any] = [jax.tree.structure(first), jax.tree.structure(second)]
+    shapes = [[leaf.shape for leaf in jax.tree.leaves(block)] for block in (first, second)]
+    return bool(kinds[0] == kinds[1]) and shapes[0] == shapes[1]
+
+
+class Sum(Blockwise):
+    """A sum of independent processes. Written ``a + b``, or ``Sum(trend=a, daily=b)`` with names.
+
+    >>> import stategp as sg
+    >>> sg.kernels.Matern32() + sg.kernels.Constant()
+    Matern32(variance=1, lengthscale=1) + Constant(variance=1)
+    """
+
+    kernels: tuple[Kernel, ...]
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(self, *kernels: Kernel, **named: Kernel):
+        summands: list[tuple[str, Kernel]] = []
+        for kernel in kernels:
+            if isinstance(kernel, Sum):
+                summands.extend(zip(kernel.names, kernel.kernels, strict=True))
+            else:
+                summands.append((type(kernel).__name__.lower(), kernel))
+        summands.extend(named.items())
+        if not summands:
+            raise ValueError("a sum needs at least one kernel")
+        self.kernels = tuple(kernel for _, kernel in summands)
+        self.names = _distinct([name for name, _ in summands])
+
+    def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        return sum((k.covariance(lag) for k in self.kernels), start=jnp.zeros_like(lag))
+
+    def blocks(self) -> tuple[Kernel, ...]:
+        return tuple(block for kernel in self.kernels for block in kernel.blocks())
+
+    def refined(self) -> "Sum":
+        refined = (kernel.refined() for kernel in self.kernels)
+        return Sum(**dict(zip(self.names, refined, strict=True)))
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.kernels))
+
+
+def _distinct(names: list[str]) -> tuple[str, ...]:
+    """Number the names that occur more than once: matern32, matern32_2, …"""
+    seen: dict[str, int] = {}
+    distinct: list[str] = []
+    for name in names:
+        stem = name.rsplit("_", 1)[0] if name.rsplit("_", 1)[-1].isdigit() else name
+        name = name if name not in distinct else stem
+        while name in distinct:
+            seen[stem] = seen.get(stem, 1) + 1
+            name = f"{stem}_{seen[stem]}"
+        distinct.append(name)
+    return tuple(distinct)
+
+
+class Product(Blockwise):
+    """The product of two kernels: the state is the Kronecker product of the two states.
+
+    >>> import stategp as sg
+    >>> 2.0 * sg.kernels.Matern32() * sg.kernels.Cosine(period=7.0)
+    2 * Matern32(variance=1, lengthscale=1) * Cosine(variance=1, period=7)
+    """
+
+    left: Kernel
+    right: Kernel
+
+    def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        return self.left.covariance(lag) * self.right.covariance(lag)
+
+    def blocks(self) -> tuple[Kernel, ...]:
+        return tuple(Kronecker(a, b) for a in self.left.blocks() for b in self.right.blocks())
+
+    def refined(self) -> "Product":
+        return Product(self.left.refined(), self.right.refined())
+
+    def __repr__(self) -> str:
+        return " * ".join(_factor_repr(factor) for factor in (self.left, self.right))
+
+
+def _factor_repr(kernel: Kernel) -> str:
+    if isinstance(kernel, Constant) and not kernel.variance.learned:
+        return repr(kernel.variance).removeprefix("fixed(").removesuffix(")")
+    return f"({kernel!r})" if isinstance(kernel, Sum) else repr(kernel)
+
+
+class Kronecker(Kernel):
+    """The product of two kernels that are each one block."""
+
+    left: Kernel
+    right: Kernel
+
+    @property
+    def state_dim(self) -> int:
+        return self.left.state_dim * self.right.state_dim
+
+    @property
+    def deterministic(self) -> bool:
+        return self.left.deterministic and self.right.deterministic
+
+    def transition(self, dt: Scalar) -> Matrix:
+        return jnp.kron(self.left.transition(dt), self.right.transition(dt))
+
+    def process_noise(self, dt: Scalar) -> Matrix:
+        """Q = Q₁⊗P₂ + A₁P₁A₁ᵀ⊗Q₂: both terms positive semi-definite, so nothing cancels."""
+        p1, p2 = self.left.stationary_covariance(), self.right.stationary_covariance()
+        if self.right.deterministic:
+            return jnp.kron(self.left.process_noise(dt), p2)
+        if self.left.deterministic:
+            return jnp.kron(p1, self.right.process_noise(dt))
+        a1 = self.left.transition(dt)
+        carried = jnp.kron(a1 @ p1 @ a1.T, self.right.process_noise(dt))
+        return jnp.kron(self.left.process_noise(dt), p2) + carried
+
+    def stationary_covariance(self) -> Matrix:
+        return jnp.kron(self.left.stationary_covariance(), self.right.stationary_covariance())
+
+    def emission(self) -> State:
+        return jnp.kron(self.left.emission(), self.right.emission())
+
+    def feedback(self) -> Matrix:
+        """F₁⊗I + I⊗F₂."""
+        f1, f2 = self.left.feedback(), self.right.feedback()
+        return jnp.kron(f1, jnp.eye(len(f2))) + jnp.kron(jnp.eye(len(f1)), f2)
+
+    def diffusion(self) -> Matrix:
+        """D₁⊗P₂ + P₁⊗D₂."""
+        p1, p2 = self.left.stationary_covariance(), self.right.stationary_covariance()
+        return jnp.kron(self.left.diffusion(), p2) + jnp.kron(p1, self.right.diffusion())
+
+    def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        return self.left.covariance(lag) * self.right.covariance(lag)
+
+
+def scaled(kernel: Kernel, scale: Any) -> Product:
+    """The kernel times a number: a product with a constant kernel, which adds no state."""
+    if np.ndim(scale) != 0 or not scale > 0:
+        raise ValueError(f"a kernel can be multiplied by a positive number, got {scale!r}")
+    return Product(Constant(variance=fixed(scale)), kernel)

@@ -1,0 +1,153 @@
+"""The Matérn family with half-integer smoothness ν = d − ½.
+
+With r = λΔ and λ = √(2ν)/lengthscale, the process solves (1 + λ⁻¹d/dx)ᵈ f = white noise. The
+state is g_i = (1 + λ⁻¹d/dx)ⁱ f for i = 0 … d−1: combinations of f and its scaled derivatives in
+which every entry of A and Q is a sum of positive terms, hence accurate to the last digits at
+every r, where the matrices in f, f′, f″ … cancel. The equation is dg_i = λ(g_{i+1} − g_i)dx, so
+
+    A_ij = e⁻ʳ r^(j−i) / (j−i)!          Q_ij = P₀_ij · γ(2d−1−i−j, 2r)
+
+with γ the regularised lower incomplete gamma function.
+"""
+
+import abc
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from stategp.kernels._base import Kernel, Matrix, Scalar, State
+from stategp.kernels._special import incomplete_gamma_table
+from stategp.parameters import Parameter, Value, positive
+
+_VANISHED = 800.0  # e^-r is zero in double precision; clipping here keeps 0 · r^k from being NaN
+
+
+def _unit_stationary_covariance(dim: int) -> np.ndarray:
+    """P₀ for unit variance: ∝ n! / (2^(n+1) (d−1−i)! (d−1−j)!) with n = 2d−2−i−j."""
+    entry = [
+        [
+            math.factorial(2 * dim - 2 - i - j)
+            / (
+                2.0 ** (2 * dim - 1 - i - j)
+                * math.factorial(dim - 1 - i)
+                * math.factorial(dim - 1 - j)
+            )
+            for j in range(dim)
+        ]
+        for i in range(dim)
+    ]
+    return np.array(entry) / entry[0][0]
+
+
+class _Matern(Kernel):
+    variance: Parameter
+    lengthscale: Parameter
+
+    def __init__(self, *, variance: Value = None, lengthscale: Value = None):
+        self.variance = positive("variance", variance, default=1.0, role="variance")
+        self.lengthscale = positive("lengthscale", lengthscale, default=1.0, role="lengthscale")
+
+    @property
+    @abc.abstractmethod
+    def state_dim(self) -> int: ...
+
+    @property
+    def rate(self) -> Float[Array, ""]:
+        """λ = √(2ν) / lengthscale."""
+        return math.sqrt(2 * self.state_dim - 1) / self.lengthscale.value
+
+    def transition(self, dt: Scalar) -> Matrix:
+        dim = self.state_dim
+        r = jnp.minimum(self.rate * dt, _VANISHED)
+        powers = jnp.stack([jnp.exp(-r) * r**k / math.factorial(k) for k in range(dim)])
+        row, column = np.indices((dim, dim))
+        return jnp.where(column >= row, powers[np.abs(column - row)], 0.0)
+
+    def process_noise(self, dt: Scalar) -> Matrix:
+        dim = self.state_dim
+        table = incomplete_gamma_table(2 * dim - 1, 2 * self.rate * dt)
+        row, column = np.indices((dim, dim))
+        return self.stationary_covariance() * table[2 * dim - 2 - row - column]
+
+    def stationary_covariance(self) -> Matrix:
+        return self.variance.value * jnp.asarray(_unit_stationary_covariance(self.state_dim))
+
+    def emission(self) -> State:
+        return jnp.zeros(self.state_dim).at[0].set(1.0)
+
+    def feedback(self) -> Matrix:
+        return self.rate * (jnp.eye(self.state_dim, k=1) - jnp.eye(self.state_dim))
+
+    def diffusion(self) -> Matrix:
+        last = self.state_dim - 1
+        strength = 2 * self.rate * self.stationary_covariance()[last, last]
+        return jnp.zeros((last + 1, last + 1)).at[last, last].set(strength)
+
+    def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """σ² e⁻ʳ Σ_k c_k rᵏ, the textbook polynomial."""
+        p = self.state_dim - 1
+        r = jnp.minimum(self.rate * jnp.abs(lag), _VANISHED)
+        coefficients = [
+            math.factorial(p)
+            / math.factorial(2 * p)
+            * math.factorial(2 * p - k)
+            / (math.factorial(p - k) * math.factorial(k))
+            * 2.0**k
+            for k in range(p + 1)
+        ]
+        polynomial = sum((c * r**k for k, c in enumerate(coefficients)), start=jnp.zeros_like(r))
+        return self.variance.value * jnp.exp(-r) * polynomial
+
+
+class Matern12(_Matern):
+    """Matérn ν = 1/2, the Ornstein–Uhlenbeck process: k(τ) = variance · exp(−τ/lengthscale).
+
+    >>> import stategp as sg
+    >>> sg.kernels.Matern12(lengthscale=3.0)
+    Matern12(variance=1, lengthscale=3)
+    """
+
+    @property
+    def state_dim(self) -> int:
+        return 1
+
+
+class Matern32(_Matern):
+    """Matérn ν = 3/2: once differentiable.
+
+    >>> import stategp as sg
+    >>> sg.kernels.Matern32(lengthscale=3.0)
+    Matern32(variance=1, lengthscale=3)
+    """
+
+    @property
+    def state_dim(self) -> int:
+        return 2
+
+
+class Matern52(_Matern):
+    """Matérn ν = 5/2: twice differentiable.
+
+    >>> import stategp as sg
+    >>> sg.kernels.Matern52(lengthscale=3.0)
+    Matern52(variance=1, lengthscale=3)
+    """
+
+    @property
+    def state_dim(self) -> int:
+        return 3
+
+
+class Matern72(_Matern):
+    """Matérn ν = 7/2: three times differentiable.
+
+    >>> import stategp as sg
+    >>> sg.kernels.Matern72(lengthscale=3.0)
+    Matern72(variance=1, lengthscale=3)
+    """
+
+    @property
+    def state_dim(self) -> int:
+        return 4

@@ -1,0 +1,72 @@
+"""Special functions that keep their relative accuracy where the textbook forms cancel."""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import i0e
+from jaxtyping import Array, Float
+
+Scalar = Float[Array, ""]
+
+_SWITCH = 2.0  # below: series; above: one minus the upper tail, which is then well away from one
+_TERMS = 20
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def incomplete_gamma_table(orders: int, x: Scalar) -> Float[Array, " orders"]:
+    """The regularised lower incomplete gamma functions γ(1, x), …, γ(orders, x).
+
+    The highest order comes from its series (small x) or from one minus a finite sum; the others
+    follow downwards from γ(a, x) = γ(a+1, x) + xᵃe⁻ˣ/a!, a sum of positive terms.
+    """
+    top = orders
+    small = jnp.minimum(x, _SWITCH)
+    series, term = jnp.ones_like(small), jnp.ones_like(small)
+    for k in range(1, _TERMS):
+        term = term * small / (top + k)
+        series = series + term
+    below = jnp.exp(-small) * small**top / math.factorial(top) * series
+
+    large = jnp.clip(x, _SWITCH, 800.0)
+    density = [jnp.exp(-large) * large**k / math.factorial(k) for k in range(top)]
+    above = 1.0 - sum(density, start=jnp.zeros_like(large))
+
+    values = [jnp.where(x < _SWITCH, below, above)]
+    bounded = jnp.minimum(x, 800.0)
+    for a in range(top - 1, 0, -1):
+        values.append(values[-1] + jnp.exp(-bounded) * bounded**a / math.factorial(a))
+    return jnp.stack(values[::-1])
+
+
+@incomplete_gamma_table.defjvp
+def _incomplete_gamma_table_jvp(orders: int, primals: Any, tangents: Any) -> Any:
+    """∂γ(a, x)/∂x = x^(a−1) e⁻ˣ / (a−1)!"""
+    (x,), (dx,) = primals, tangents
+    bounded = jnp.minimum(x, 800.0)
+    density = [jnp.exp(-bounded) * bounded**k / math.factorial(k) for k in range(orders)]
+    return incomplete_gamma_table(orders, x), jnp.stack(density) * dx
+
+
+def scaled_bessel_table(order: int, x: Scalar) -> Float[Array, " terms"]:
+    """e⁻ˣI_0(x), …, e⁻ˣI_order(x): ratios by the downward recurrence, all terms positive.
+
+    I_j/I_{j−1} = 1/(2j/x + I_{j+1}/I_j), started far above `order` from Amos' bound.
+    """
+    start = 2 * order + 40
+    ratio = x / (start + jnp.sqrt(start**2 + x**2))
+    ratios = []
+    for j in range(start, 0, -1):
+        ratio = x / (2 * j + x * ratio)
+        if j <= order:
+            ratios.append(ratio)
+    return i0e(x) * jnp.cumprod(jnp.stack([jnp.ones_like(x), *ratios[::-1]]))
+
+
+def unit_gauss_legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of Gauss–Legendre quadrature on [0, 1]."""
+    x, w = np.polynomial.legendre.leggauss(nodes)
+    return (x + 1) / 2, w / 2

@@ -1,0 +1,99 @@
+"""Mean functions: what f is expected to be before any data."""
+
+import abc
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from stategp.parameters import Parameter, Value, declare
+
+__all__ = ["Constant", "Function", "Linear", "Mean", "Zero"]
+
+Points = Float[Array, " points"]
+
+
+class Mean(eqx.Module):
+    """A function of x, in the user's own units and origin."""
+
+    @abc.abstractmethod
+    def __call__(self, x: Points) -> Points:
+        """The mean of f at x."""
+
+
+class Zero(Mean):
+    """f is centred on zero."""
+
+    def __call__(self, x: Points) -> Points:
+        return jnp.zeros_like(x)
+
+    def __repr__(self) -> str:
+        return "Zero()"
+
+
+class Constant(Mean):
+    """f is centred on a constant, learned by `fit`.
+
+    >>> import stategp as sg
+    >>> sg.means.Constant(3.0)
+    Constant(3)
+    """
+
+    value: Parameter
+
+    def __init__(self, value: Value = None):
+        self.value = declare("value", value, default=0.0, constraint="real", role="level")
+
+    def __call__(self, x: Points) -> Points:
+        return jnp.full_like(x, self.value.value)
+
+    def __repr__(self) -> str:
+        return f"Constant({self.value!r})"
+
+
+class Linear(Mean):
+    """f is centred on the line intercept + slope · (x − centre).
+
+    `centre` is not learned; `fit` takes the middle of the data unless it is given.
+
+    >>> import stategp as sg
+    >>> sg.means.Linear(intercept=1.0, slope=0.5)
+    Linear(intercept=1, slope=0.5, centre=fixed(0))
+    """
+
+    intercept: Parameter
+    slope: Parameter
+    centre: Parameter
+
+    def __init__(self, *, intercept: Value = None, slope: Value = None, centre: Value = None):
+        given = not (intercept is None and slope is None and centre is None)
+        self.intercept = declare(
+            "intercept", intercept, default=0.0, constraint="real", role="level"
+        )
+        self.slope = declare("slope", slope, default=0.0, constraint="real", role="slope")
+        centre = declare("centre", centre, default=0.0, constraint="real", role="centre")
+        self.centre = Parameter(centre.value, "real", "centre", learned=False, given=given)
+
+    def __call__(self, x: Points) -> Points:
+        return self.intercept.value + self.slope.value * (x - self.centre.value)
+
+    def __repr__(self) -> str:
+        return f"Linear(intercept={self.intercept!r}, slope={self.slope!r}, centre={self.centre!r})"
+
+
+class Function(Mean):
+    """Any function of x that JAX can trace.
+
+    >>> import jax.numpy as jnp, stategp as sg
+    >>> float(sg.means.Function(jnp.sin)(jnp.array([0.0]))[0])
+    0.0
+    """
+
+    function: Callable[[Points], Points] = eqx.field(static=True)
+
+    def __call__(self, x: Points) -> Points:
+        return jnp.broadcast_to(jnp.asarray(self.function(x), dtype=float), x.shape)
+
+    def __repr__(self) -> str:
+        return f"Function({getattr(self.function, '__name__', self.function)!s})"

@@ -1,0 +1,187 @@
+"""Hyperparameters: a value with its constraint, whether it is learned, and its prior.
+
+A model is a pytree in which every hyperparameter is a :class:`Parameter`. Optimisers see one
+flat vector of unconstrained numbers (logarithms of the positive ones): :func:`to_vector` makes
+it, :func:`with_vector` puts it back.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from stategp.priors import Prior
+
+__all__ = ["Parameter", "Value", "fixed", "parameter"]
+
+Constraint = Literal["positive", "real"]
+# What a parameter is for: `fit` takes its starting value and its scale from the data by this.
+Role = Literal[
+    "variance", "noise", "amplitude", "lengthscale", "period", "frequency", "decay",
+    "level", "slope", "centre", "shape",
+]  # fmt: skip
+Tree = TypeVar("Tree")
+
+
+class Parameter(eqx.Module):
+    """A hyperparameter. Made by kernels and likelihoods from the numbers they are given.
+
+    >>> import stategp as sg
+    >>> sg.kernels.Matern32(lengthscale=sg.fixed(2.0)).lengthscale
+    fixed(2)
+    """
+
+    value: Float[Array, "..."]
+    constraint: Constraint = eqx.field(static=True, default="real")
+    role: Role = eqx.field(static=True, default="shape")
+    learned: bool = eqx.field(static=True, default=True)
+    given: bool = eqx.field(static=True, default=True)  # False: `fit` starts it from the data
+    prior: Prior | None = eqx.field(static=True, default=None)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __repr__(self) -> str:
+        if isinstance(self.value, jax.core.Tracer):
+            number = "traced"
+        else:
+            number = np.array2string(
+                np.asarray(self.value),
+                formatter={"float_kind": lambda v: f"{v:.5g}"},
+                separator=", ",
+            )
+        if not self.learned:
+            return f"fixed({number})"
+        if self.prior is not None:
+            return f"parameter({number}, prior={self.prior})"
+        return number
+
+
+# A number, an array, a Parameter, or None for "not given"; anything else is refused by name.
+Value = Any
+
+
+def fixed(value: Value) -> Parameter:
+    """A hyperparameter that `fit` leaves alone.
+
+    >>> import stategp as sg
+    >>> sg.kernels.Cosine(period=sg.fixed(24.0))
+    Cosine(variance=1, period=fixed(24))
+    """
+    return Parameter(_as_array("value", value), learned=False)
+
+
+def parameter(value: Value = None, *, prior: Prior | None = None) -> Parameter:
+    """A hyperparameter with a prior, learned by `fit` from the starting value given (if any).
+
+    >>> import stategp as sg
+    >>> prior = sg.priors.LogNormal(median=2.0, spread=0.5)
+    >>> kernel = sg.kernels.Matern32(lengthscale=sg.parameter(2.0, prior=prior))
+    """
+    if value is None:
+        return Parameter(jnp.asarray(jnp.nan), given=False, prior=prior)
+    return Parameter(_as_array("value", value), prior=prior)
+
+
+def declare(
+    name: str, value: Value, *, default: float | ArrayLike, constraint: Constraint, role: Role
+) -> Parameter:
+    """What a constructor does with an argument: a number, a :class:`Parameter` or None."""
+    if value is None:
+        value = parameter()
+    if not isinstance(value, Parameter):
+        value = Parameter(_as_array(name, value))
+    number = value.value if value.given else jnp.asarray(default, dtype=float)
+    _check(name, number, constraint, allow_zero=not value.learned and role == "noise")
+    return Parameter(number, constraint, role, value.learned, value.given, value.prior)
+
+
+def positive(name: str, value: Value, *, default: float | ArrayLike, role: Role) -> Parameter:
+    """A constructor's argument that must be positive."""
+    return declare(name, value, default=default, constraint="positive", role=role)
+
+
+def derived(value: Float[Array, "..."]) -> Parameter:
+    """A value computed from other parameters, for the building blocks inside a kernel."""
+    return Parameter(value, "positive", learned=False)
+
+
+def _as_array(name: str, value: Value) -> Float[Array, "..."]:
+    if isinstance(value, jax.core.Tracer):
+        return value
+    try:
+        return jnp.asarray(np.asarray(value, dtype=float))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number, got {value!r}") from None
+
+
+def _check(name: str, value: Float[Array, "..."], constraint: Constraint, allow_zero: bool) -> None:
+    if isinstance(value, jax.core.Tracer):
+        return
+    number = np.asarray(value)
+    if not np.all(np.isfinite(number)):
+        raise ValueError(f"{name} must be finite, got {number}")
+    if constraint == "positive" and not np.all(number >= 0 if allow_zero else number > 0):
+        raise ValueError(f"{name} must be positive, got {number}")
+
+
+# --- the vector that optimisers see ----------------------------------------------------------
+
+
+def _is_parameter(node: Any) -> bool:
+    return isinstance(node, Parameter)
+
+
+def map_parameters(function: Callable[[Parameter], Parameter], tree: Tree) -> Tree:
+    """The same tree with every parameter replaced by ``function(parameter)``."""
+    mapped: Tree = jax.tree.map(
+        lambda node: function(node) if _is_parameter(node) else node, tree, is_leaf=_is_parameter
+    )
+    return mapped
+
+
+def all_parameters(tree: Any) -> list[Parameter]:
+    """Every parameter of a model, in the order of its fields."""
+    return [node for node in jax.tree.leaves(tree, is_leaf=_is_parameter) if _is_parameter(node)]
+
+
+def with_value(old: Parameter, value: Float[Array, "..."]) -> Parameter:
+    """The same parameter with another value."""
+    return Parameter(value, old.constraint, old.role, old.learned, True, old.prior)
+
+
+def to_vector(tree: Any) -> Float[Array, " parameters"]:
+    """The learned parameters as one vector of unconstrained numbers."""
+    raw = [
+        jnp.ravel(jnp.log(p.value) if p.constraint == "positive" else p.value)
+        for p in all_parameters(tree)
+        if p.learned
+    ]
+    return jnp.concatenate(raw) if raw else jnp.zeros(0)
+
+
+def with_vector(tree: Tree, vector: Float[Array, " parameters"]) -> Tree:
+    """The model whose learned parameters are those of the vector; inverse of `to_vector`."""
+    position = 0
+
+    def replace(old: Parameter) -> Parameter:
+        nonlocal position
+        if not old.learned:
+            return old
+        size = math.prod(old.value.shape)
+        raw = vector[position : position + size].reshape(old.value.shape)
+        position += size
+        return with_value(old, jnp.exp(raw) if old.constraint == "positive" else raw)
+
+    return map_parameters(replace, tree)
+
+
+def log_prior(tree: Any) -> Float[Array, ""]:
+    """Sum of the log prior densities of the parameters that have one."""
+    terms = [jnp.sum(p.prior.log_density(p.value)) for p in all_parameters(tree) if p.prior]
+    return sum(terms, start=jnp.zeros(()))

@@ -1,0 +1,82 @@
+"""Dense twins in NumPy: what the library must agree with, at cubic cost."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+
+class Regression(NamedTuple):
+    log_evidence: float
+    mean: np.ndarray
+    variance: np.ndarray
+    covariance: np.ndarray
+
+
+def gp(kernel, x, y, noise, x_new) -> Regression:
+    """Exact GP regression from the kernel's closed form; `noise` is a number or one per point."""
+    x, x_new = jnp.asarray(x), jnp.asarray(x_new)
+    C = np.asarray(kernel(x, x)) + np.diag(np.broadcast_to(noise, len(x)))
+    cross = np.asarray(kernel(x_new, x))
+    L = np.linalg.cholesky(C)
+    white = np.linalg.solve(L, np.asarray(y))
+    half = np.linalg.solve(L, cross.T)
+    covariance = np.asarray(kernel(x_new, x_new)) - half.T @ half
+    evidence = -white @ white / 2 - np.log(np.diag(L)).sum() - len(x) / 2 * np.log(2 * np.pi)
+    return Regression(evidence, half.T @ white, np.diag(covariance), covariance)
+
+
+def state_covariances(kernel, z, x):
+    """Covariances of the states at z, and of f(x) with them, from A and P₀ alone."""
+    d, P0, H = kernel.state_dim, np.asarray(kernel.stationary_covariance()), kernel.emission()
+    H = np.asarray(H)
+    Kuu = np.zeros((len(z) * d, len(z) * d))
+    Kfu = np.zeros((len(x), len(z) * d))
+    step = {}
+
+    def A(dt):
+        if dt not in step:
+            step[dt] = np.asarray(kernel.transition(jnp.asarray(dt)))
+        return step[dt]
+
+    for i in range(len(z)):
+        for j in range(len(z)):
+            block = A(z[i] - z[j]) @ P0 if i >= j else (A(z[j] - z[i]) @ P0).T
+            Kuu[i * d : (i + 1) * d, j * d : (j + 1) * d] = block
+    for n in range(len(x)):
+        for j in range(len(z)):
+            later = x[n] >= z[j]
+            row = H @ A(x[n] - z[j]) @ P0 if later else A(z[j] - x[n]) @ P0 @ H
+            Kfu[n, j * d : (j + 1) * d] = row
+    return Kuu, Kfu
+
+
+class Sparse(NamedTuple):
+    elbo: float
+    kl: float
+    state_mean: np.ndarray
+    state_covariance: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+
+
+def sparse(kernel, x, y, noise, z, x_new) -> Sparse:
+    """Titsias' bound with the states at z as inter-domain features, written densely."""
+    Kuu, Kfu = state_covariances(kernel, z, x)
+    _, Ksu = state_covariances(kernel, z, x_new)
+    W = np.linalg.solve(Kuu, Kfu.T).T
+    Qff = W @ Kfu.T
+    prior = float(kernel.covariance(jnp.zeros(())))
+    C = Qff + np.diag(np.broadcast_to(noise, len(x)))
+    _, logdet = np.linalg.slogdet(C)
+    fit = -(y @ np.linalg.solve(C, y) + logdet + len(x) * np.log(2 * np.pi)) / 2
+    elbo = fit - np.sum((prior - np.diag(Qff)) / noise) / 2
+    S = Kuu - Kfu.T @ np.linalg.solve(C, Kfu)
+    m = Kfu.T @ np.linalg.solve(C, y)
+    _, logdet_p = np.linalg.slogdet(Kuu)
+    _, logdet_q = np.linalg.slogdet(S)
+    inner = np.trace(np.linalg.solve(Kuu, S)) + m @ np.linalg.solve(Kuu, m) - len(m)
+    kl = (inner + logdet_p - logdet_q) / 2
+    Ws = np.linalg.solve(Kuu, Ksu.T).T
+    variance = prior - np.einsum("ni,ni->n", Ws, Ksu) + np.einsum("ni,ij,nj->n", Ws, S, Ws)
+    return Sparse(elbo, kl, m, S, Ws @ m, variance)
