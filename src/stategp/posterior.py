@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stategp.chain import PairMarginals, Sites, prior_transitions, psd_cholesky, sample
+from stategp.chain import PairMarginals, Sites, prior_transitions, psd_cholesky, sample_states
 from stategp.data import Observations, place_inducing, relative_inputs
 from stategp.data import numbers as as_numbers
 from stategp.inference import FitResult, infer
@@ -182,7 +182,7 @@ def _sample(
     prior_key, posterior_key = jax.random.split(key)
     prior_f, prior_states = _sample_prior(kernel, prior_key, x, inducing, num_samples)
     transitions = prior_transitions(kernel, inducing)
-    states = sample(transitions, posterior.sites, posterior_key, num_samples)
+    states = sample_states(transitions, posterior.sites, posterior_key, num_samples)
     projection = project(kernel, inducing, x, transitions)
     correction = projection.conditional_mean(states - prior_states)
     return prior_f + correction + posterior.model.mean(x + posterior.data.origin)[None, :]

@@ -1,6 +1,22 @@
 """How Gauss–Markov chains compute."""
 
+from stategp.chain._block_tridiagonal import (
+    BlockBidiagonal,
+    BlockTridiagonal,
+    reverse_subset_inverse,
+)
 from stategp.chain._linalg import psd_cholesky, psd_solve
+from stategp.chain._parameterisations import (
+    Expectation,
+    MeanCholesky,
+    Natural,
+    entropy,
+    kl_divergence,
+    log_density,
+    natural_gradient,
+    natural_gradient_step,
+    sample,
+)
 from stategp.chain._sites import (
     PairMarginals,
     Sites,
@@ -14,23 +30,35 @@ from stategp.chain._sweep import (
     kl_to_prior,
     local_log_normaliser,
     log_normaliser,
-    sample,
+    sample_states,
     sweep,
 )
 
 __all__ = [
+    "BlockBidiagonal",
+    "BlockTridiagonal",
+    "Expectation",
+    "MeanCholesky",
     "Messages",
+    "Natural",
     "PairMarginals",
     "Sites",
     "Swept",
     "Transitions",
+    "entropy",
     "expected_log_sites",
+    "kl_divergence",
     "kl_to_prior",
     "local_log_normaliser",
+    "log_density",
     "log_normaliser",
+    "natural_gradient",
+    "natural_gradient_step",
     "prior_transitions",
     "psd_cholesky",
     "psd_solve",
+    "reverse_subset_inverse",
     "sample",
+    "sample_states",
     "sweep",
 ]

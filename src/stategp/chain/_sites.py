@@ -15,7 +15,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from stategp.chain._block_tridiagonal import BlockTridiagonal, reverse_subset_inverse
 from stategp.chain._linalg import symmetric, tilt
+from stategp.chain._parameterisations import MeanCholesky
 from stategp.kernels import Kernel
 
 
@@ -48,6 +50,14 @@ class PairMarginals(eqx.Module):
 
     mean: Float[Array, "*intervals pair"]
     covariance: Float[Array, "*intervals pair pair"]
+
+    def to_mean_cholesky(self) -> MeanCholesky:
+        """The same distribution as mean and factor of the precision (where that exists)."""
+        dim = self.mean.shape[-1] // 2
+        own = self.covariance[:-1, dim:, dim:]  # every state is the right end of one interval
+        with_previous = self.covariance[1:-1, dim:, :dim]
+        band = BlockTridiagonal(own, with_previous)
+        return MeanCholesky(self.mean[:-1, dim:], reverse_subset_inverse(band))
 
 
 class Elements(eqx.Module):

@@ -97,7 +97,7 @@ def kl_to_prior(sites: Sites, posterior: Swept) -> Float[Array, ""]:
     return expected_log_sites(sites, posterior.marginals) - posterior.log_normaliser
 
 
-def sample(
+def sample_states(
     transitions: Transitions, sites: Sites, key: PRNGKeyArray, num_samples: int
 ) -> Float[Array, "samples states dim"]:
     """Joint samples of the states, drawn from the last to the first."""

@@ -76,8 +76,12 @@ class SquaredExponential(LinearSDE):
         """The covariance of the approximation, in closed form."""
         poles, residues = _poles(self.order)
         scaled = jnp.abs(lag) / self.lengthscale.value
-        terms = jnp.asarray(residues) * jnp.exp(jnp.asarray(poles) * scaled[..., None])
-        return self.variance.value * jnp.sum(terms, axis=-1).real
+        terms = [
+            residue.real * jnp.cos(pole.imag * scaled) * jnp.exp(pole.real * scaled)
+            - residue.imag * jnp.sin(pole.imag * scaled) * jnp.exp(pole.real * scaled)
+            for pole, residue in zip(poles, residues, strict=True)
+        ]
+        return self.variance.value * sum(terms, start=jnp.zeros_like(scaled))
 
     @property
     def approximation_error(self) -> float:
