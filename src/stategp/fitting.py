@@ -32,7 +32,7 @@ class NotConvergedWarning(UserWarning):
 
 
 def condition(
-    model: GP, x: Any, y: Any, *, inducing: Inducing = "data", noise_variance: Any = None
+    model: GP | Any, x: Any, y: Any, *, inducing: Inducing = "data", noise_variance: Any = None
 ) -> Posterior:
     """The posterior for the hyperparameters as they are.
 
@@ -57,7 +57,7 @@ def condition(
 
 
 def fit(
-    model: GP,
+    model: GP | Any,
     x: Any,
     y: Any,
     *,

@@ -155,7 +155,7 @@ def _one_dimensional(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _example(array: np.ndarray) -> str:
-    return repr(array.flat[0].item()) if array.size else "nothing"
+    return repr(array.reshape(-1)[:1].tolist()[0]) if array.size else "nothing"
 
 
 def _reject(bad: np.ndarray, name: str, values: np.ndarray, rule: str) -> None:

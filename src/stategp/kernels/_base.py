@@ -78,8 +78,10 @@ class Kernel(eqx.Module):
         """This kernel with its truncation order brought in line with its present parameters."""
         return self
 
-    def __call__(self, x1: Float[Array, " n"], x2: Float[Array, " m"]) -> Float[Array, "n m"]:
-        return self.covariance(jnp.abs(x1[:, None] - x2[None, :]))
+    def __call__(self, x1: Any, x2: Any) -> Float[Array, "n m"]:
+        """Covariance matrix between two one-dimensional arrays of inputs."""
+        left, right = (jnp.asarray(x, dtype=float) for x in (x1, x2))
+        return self.covariance(jnp.abs(left[:, None] - right[None, :]))
 
     def __add__(self, other: "Kernel") -> "Kernel":
         from stategp.kernels._compose import Sum

@@ -29,7 +29,7 @@ class GP(eqx.Module):
         self,
         kernel: Any,
         likelihood: Any = None,
-        mean: Mean | float | Callable[..., Any] | None = None,
+        mean: Mean | float | Callable[..., Any] | Any = None,
     ):
         if not isinstance(kernel, Kernel):
             raise ValueError(

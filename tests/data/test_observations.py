@@ -1,0 +1,155 @@
+"""Data at the door: what is refused, with which words, and what is accepted."""
+
+import numpy as np
+import pytest
+
+import stategp as sg
+from stategp import kernels as k
+from stategp.data import observe, place_inducing
+
+X = np.arange(6.0)
+Y = np.sin(X)
+MODEL = sg.GP(k.Matern32(lengthscale=2.0), sg.likelihoods.Gaussian(variance=0.1))
+NAN, INF = float("nan"), float("inf")
+
+REFUSED = {
+    "unequal lengths": ((X, Y[:5]), {}, "equal lengths, got 6 and 5"),
+    "empty": (([], []), {}, "at least one observation"),
+    "all missing": ((X, np.full(6, NAN)), {}, "every y is NaN"),
+    "nan in x": (([0, 1, NAN, 3, 4, 5], Y), {}, r"x must be finite: x\[2\] is nan"),
+    "infinity in x": (([0, 1, 2, INF, 4, -INF], Y), {}, r"x\[3\] is inf \(and 1 more\)"),
+    "infinity in y": ((X, [0, 1, 2, INF, 4, 5]), {}, r"y must be finite .*: y\[3\] is inf"),
+    "x in two dimensions": ((X[:, None], Y), {}, r"shape \(6, 1\); pass x\[:, 0\]"),
+    "y in two dimensions": ((X, np.zeros((6, 2))), {}, r"y must be one-dimensional, got shape"),
+    "a scalar": ((1.0, 2.0), {}, r"x must be one-dimensional, got shape \(\)"),
+    "strings in x": ((list("abcdef"), Y), {}, "x must hold numbers, got .* such as 'a'"),
+    "strings in y": ((X, list("abcdef")), {}, "y must hold numbers"),
+    "objects": ((X, [object()] * 6), {}, "y must hold numbers"),
+    "complex": ((X, Y + 1j), {}, "y must hold numbers, got complex"),
+    "dates": ((np.arange(6).astype("datetime64[D]"), Y), {}, "convert dates to numbers first"),
+    "range too large": (([-1e308, 0, 1, 2, 3, 1e308], Y), {}, "double precision"),
+    "unordered inducing": ((X, Y), {"inducing": [0.0, 3.0, 2.0]}, r"inducing\[1\] = 3.0 and"),
+    "repeated inducing": ((X, Y), {"inducing": [0.0, 3.0, 3.0]}, "are repeated"),
+    "nan in inducing": ((X, Y), {"inducing": [0.0, NAN]}, r"inducing\[1\] is nan"),
+    "no inducing": ((X, Y), {"inducing": []}, "inducing is empty"),
+    "zero inducing": ((X, Y), {"inducing": 0}, "inducing must be at least 1, got 0"),
+    "inducing by a wrong name": ((X, Y), {"inducing": "points"}, "got 'points'"),
+    "inducing true": ((X, Y), {"inducing": True}, "got True"),
+    "negative noise": ((X, Y), {"noise_variance": [1, 1, -2, 1, 1, 1]}, r"noise_variance\[2\] is"),
+    "zero noise": ((X, Y), {"noise_variance": 0.0}, "noise_variance must be positive"),
+    "noise of wrong length": ((X, Y), {"noise_variance": [1.0, 2.0]}, "got 2 for 6 observations"),
+    "infinite noise": ((X, Y), {"noise_variance": INF}, "noise_variance must be finite"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("function", [sg.condition, sg.fit])
+def test_bad_data_is_refused_by_name(case, function):
+    (x, y), options, message = REFUSED[case]
+    with pytest.raises(ValueError, match=message):
+        function(MODEL, x, y, **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: k.Matern32(variance=-1.0), "variance must be positive, got -1"),
+        (lambda: k.Matern32(lengthscale=0.0), "lengthscale must be positive, got 0"),
+        (lambda: k.Matern32(lengthscale="long"), "lengthscale must be a number, got 'long'"),
+        (lambda: sg.likelihoods.Gaussian(variance=-0.1), "variance must be positive"),
+        (lambda: sg.likelihoods.Gaussian(variance=sg.fixed(-0.1)), "variance must be positive"),
+        (lambda: sg.GP("matern32"), "kernel must be one of sg.kernels"),
+        (lambda: sg.GP(k.Matern32(), likelihood="normal"), "likelihood must be one of"),
+        (lambda: sg.GP(k.Matern32(), mean="zero"), "mean must be a mean function, a number"),
+        (lambda: sg.condition(k.Matern32(), X, Y), "model must be an sg.GP, got Matern32"),
+        (lambda: sg.fit(MODEL, X, Y, starts=0), "starts and max_steps must be at least 1"),
+        (
+            lambda: sg.condition(
+                sg.GP(k.Matern32(), sg.likelihoods.Gaussian(variance=sg.fixed(0.0))), X, Y
+            ),
+            "observations without noise",
+        ),
+    ],
+)
+def test_bad_models_are_refused_by_name(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_bad_new_points_are_refused_by_name():
+    posterior = sg.condition(MODEL, X, Y)
+    with pytest.raises(ValueError, match=r"x_new must be finite: x_new\[1\] is nan"):
+        posterior.predict_f([0.0, NAN])
+    with pytest.raises(ValueError, match="x_new must be one-dimensional"):
+        posterior.predict_f(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="y_new must have one value per point, got 2 for 3"):
+        posterior.log_density([0.0, 1.0, 2.0], [1.0, 2.0])
+
+
+def test_lists_integers_floats_of_any_precision_and_none_are_accepted():
+    expected = sg.condition(MODEL, X, np.round(4 * Y) / 4)
+    for x, y in [
+        (list(range(6)), list(np.round(4 * Y) / 4)),
+        (X.astype(np.float32), (np.round(4 * Y) / 4).astype(np.float32)),
+        (X.astype(np.uint8), (np.round(4 * Y) / 4).astype(np.float16)),
+        (X.astype(np.int16), (np.round(4 * Y) / 4).astype(object)),
+    ]:
+        assert sg.condition(MODEL, x, y).elbo == expected.elbo
+    with_none = sg.condition(MODEL, X, [0.0, None, 1.0, 0.5, None, 0.25])
+    assert len(with_none.data) == 4
+
+
+def test_one_observation():
+    posterior = sg.condition(MODEL, [3.0], [1.0])
+    mean, variance = posterior.predict_f([3.0, 3.0 + 1e-9, -50.0])
+    np.testing.assert_allclose(mean[:2], 1 / 1.1, rtol=1e-6)
+    np.testing.assert_allclose(variance[:2], 0.1 / 1.1, rtol=1e-6)
+    np.testing.assert_allclose([mean[2], variance[2]], [0.0, 1.0], atol=1e-10)
+
+
+def test_all_observations_at_one_input():
+    posterior = sg.condition(MODEL, np.full(6, 2.0), Y)
+    np.testing.assert_allclose(posterior.predict_f([2.0])[0], Y.sum() / (6 + 0.1), rtol=1e-10)
+
+
+def test_nanosecond_timestamps_near_ten_to_the_eighteen():
+    """Differences of a few nanoseconds survive, which float64 timestamps (spacing 128) lose."""
+    start = 1_700_000_000_000_000_000
+    steps = np.array([0, 3, 7, 8, 20, 21])
+    kernel = k.Matern32(lengthscale=5.0)
+    model = sg.GP(kernel, MODEL.likelihood)
+    huge = sg.condition(model, start + steps, Y)
+    small = sg.condition(model, steps, Y)
+    assert huge.elbo == small.elbo
+    mean_huge, _ = huge.predict_f(start + np.array([-4, 5, 40]))
+    mean_small, _ = small.predict_f([-4, 5, 40])
+    np.testing.assert_array_equal(mean_huge, mean_small)
+    np.testing.assert_array_equal(huge.inducing, start + steps)
+
+
+def test_float_inputs_near_ten_to_the_eighteen():
+    unit = 2.0**20  # a multiple of the spacing of floats there, so that x itself is exact
+    x = 1e18 + unit * X
+    model = sg.GP(k.Matern32(lengthscale=2 * unit), MODEL.likelihood)
+    np.testing.assert_allclose(
+        sg.condition(model, x, Y).elbo, sg.condition(MODEL, X, Y).elbo, rtol=1e-9
+    )
+
+
+def test_near_duplicate_inputs():
+    x = np.array([0.0, 1e-13, 1.0, 1.0 + 2e-16, 2.0, 3.0])
+    posterior = sg.condition(sg.GP(k.Matern72(lengthscale=1e3), MODEL.likelihood), x, Y)
+    assert np.isfinite(posterior.elbo)
+    assert np.all(posterior.predict_f(x)[1] > 0)
+
+
+def test_inducing_points_follow_the_data_and_cover_its_range():
+    x = np.concatenate([np.linspace(0, 1, 90), [50.0, 60.0, 100.0], np.zeros(200)])
+    data = observe(x, np.zeros_like(x))
+    z = place_inducing(10, data)
+    assert len(z) == 10
+    assert (z[0], z[-1]) == (0.0, 100.0)
+    assert np.all(np.diff(z) > 0)
+    assert np.sum(z <= 1) >= 8
+    assert len(place_inducing(1000, data)) == len(np.unique(x))
+    np.testing.assert_array_equal(place_inducing("data", data), np.unique(x))
