@@ -162,6 +162,15 @@ def test_every_entry_of_a_matern_transition_is_accurate_at_every_step(name: str)
     np.testing.assert_allclose(at_all_steps(name).A, exact, rtol=1e-9, atol=NEGLIGIBLE)
 
 
+@pytest.mark.parametrize("name", MATERNS)
+def test_after_an_endless_step_a_matern_has_forgotten(name: str) -> None:
+    found = matrices(CASES[name].kernel, np.array([1e200, 1e308]))
+    np.testing.assert_array_equal(found.A, 0.0)
+    np.testing.assert_array_equal(found.covariance, 0.0)
+    for noise in found.Q:
+        np.testing.assert_array_equal(noise, found.P)
+
+
 @from_equations
 def test_process_noise_from_an_equation_is_accurate_and_a_covariance(name: str) -> None:
     found, (_, exact, _) = at_all_steps(name).Q, exact_at_all_steps(name)

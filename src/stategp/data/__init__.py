@@ -1,6 +1,6 @@
 """In what shape the data travels."""
 
-from stategp.data._loaders import solar
+from stategp.data._loaders import Solar, solar
 from stategp.data._observations import (
     Observations,
     numbers,
@@ -9,4 +9,12 @@ from stategp.data._observations import (
     relative_inputs,
 )
 
-__all__ = ["Observations", "numbers", "observe", "place_inducing", "relative_inputs", "solar"]
+__all__ = [
+    "Observations",
+    "Solar",
+    "numbers",
+    "observe",
+    "place_inducing",
+    "relative_inputs",
+    "solar",
+]

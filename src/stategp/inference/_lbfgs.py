@@ -9,6 +9,9 @@ from scipy.optimize import minimize
 
 Vector = np.ndarray
 
+_FLAT = 1e-5  # the largest slope per observation at which a search counts as converged
+_RESTARTS = 5  # a line search that broke down is often cured by forgetting the past
+
 
 @dataclasses.dataclass(frozen=True)
 class FitResult:
@@ -54,48 +57,53 @@ def maximise(
 
     def negative(vector: Vector) -> tuple[float, Vector]:
         nonlocal best
-        value, gradient = function(vector)
+        inside = np.clip(vector, start - reach, start + reach)
+        excess = vector - inside  # outside, a wall that rises quadratically
+        value, gradient = function(inside)
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
             return forbidden, np.zeros_like(vector)
         if value > best[1]:
-            best = vector.copy(), value, gradient
-        return -value / observations, -gradient / observations
+            best = inside, value, gradient
+        slope = np.where(excess == 0, -gradient / observations, excess)
+        return -value / observations + float(excess @ excess) / 2, slope
 
     def after_step(_: Vector) -> None:
         trace.append(best[1])
         seconds.append(time.perf_counter() - began)
         report(len(trace) - 1, best[1])
 
-    bounds = np.stack([start - reach, start + reach], axis=1)
     message, converged = "", False
     try:
-        for _ in range(3):  # a line search that broke down is often cured by forgetting the past
+        for _ in range(_RESTARTS):
             outcome = minimize(
                 negative,
                 best[0],
                 jac=True,
                 method="L-BFGS-B",
-                bounds=bounds,
                 callback=after_step,
                 options={"maxiter": max_steps - len(trace) + 1, "ftol": 1e-13, "gtol": 1e-7},
             )
             message = _in_words(outcome.message)
-            converged = bool(outcome.success) or _is_flat(best, bounds, observations)
+            # The optimiser's own word is not enough: it may stop where no step helps any more.
+            converged = _is_flat(best, start, reach, observations)
             if converged or len(trace) > max_steps:
                 break
     except KeyboardInterrupt:
         message = "interrupted: this is the best found until then"
-    if converged and np.any(np.isclose(np.abs(best[0] - start), reach)):
+    if np.any(np.abs(best[0] - start) >= reach):
         message += "; a hyperparameter stopped at the edge of the range searched"
     result = FitResult(converged, message, len(trace) - 1, tuple(trace), tuple(seconds))
     return best[0], best[1], result
 
 
-def _is_flat(best: tuple[Vector, float, Vector], bounds: np.ndarray, observations: int) -> bool:
-    """Whether the gradient vanishes to rounding, except where a bound holds the search back."""
+def _is_flat(
+    best: tuple[Vector, float, Vector], start: Vector, reach: float, observations: int
+) -> bool:
+    """Whether the gradient vanishes, except where the edge of the range holds the search back."""
     vector, _, gradient = best
-    held = ((vector <= bounds[:, 0]) & (gradient < 0)) | ((vector >= bounds[:, 1]) & (gradient > 0))
-    return bool(np.all(np.abs(gradient[~held]) / observations < 1e-5))
+    low, high = vector <= start - reach, vector >= start + reach
+    held = (low & (gradient < 0)) | (high & (gradient > 0))
+    return bool(np.all(np.abs(gradient[~held]) / observations < _FLAT))
 
 
 def _in_words(message: object) -> str:
