@@ -33,6 +33,7 @@ def dense_evidence(kernel, noise, x, y):
 
 def main() -> None:
     model = sg.GP(sg.kernels.Matern32(lengthscale=2.0), sg.likelihoods.Gaussian(variance=0.1))
+    vector = to_vector(model)
     rng = np.random.default_rng(0)
     print(f"JAX {jax.__version__} on {jax.devices()[0].platform}, Matérn-3/2, float64\n")
     print("      N       M   bound (ms)   + gradient (ms)   dense evidence (ms)   ratio to bound")
@@ -40,7 +41,6 @@ def main() -> None:
         x = np.sort(rng.uniform(0, 1000, n))
         data = observe(x, np.sin(x) + 0.3 * rng.standard_normal(n))
         z = data.x if m == n else jnp.linspace(0.0, float(data.x[-1]), m)
-        vector = to_vector(model)
         bound = best_of(lambda data=data, z=z: infer(model, data, z).elbo)
         gradient = best_of(lambda data=data, z=z: objective_and_gradient(vector, model, data, z))
         line = f"{n:7d} {m:7d} {1e3 * bound:12.2f} {1e3 * gradient:17.2f}"
@@ -50,6 +50,14 @@ def main() -> None:
             np.testing.assert_allclose(float(infer(model, data, z).elbo), exact, rtol=1e-8)
             line += f" {1e3 * dense:21.1f} {dense / bound:16.1f}"
         print(line)
+
+    data_x = rng.uniform(0, 100, 2000)
+    posterior = sg.condition(model, data_x, np.sin(data_x), inducing=200)
+    print("\njoint samples of f, ten at a time\n points   (ms)   ns per point and sample")
+    for n in [2**14, 2**16, 2**18, 2**20]:
+        at = np.linspace(0, 110, n)
+        seconds = best_of(lambda at=at: posterior.sample_f(0, at, num_samples=10), 3)
+        print(f"{n:7d} {1e3 * seconds:6.0f} {1e9 * seconds / (10 * n):24.0f}")
 
 
 if __name__ == "__main__":

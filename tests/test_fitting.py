@@ -183,3 +183,41 @@ def test_progress_is_shown_when_asked(capsys):
 def test_double_precision_is_on():
     assert jax.config.jax_enable_x64
     assert sg.condition(gp(), X, Y).predict_f(X)[0].dtype == np.float64
+
+
+def test_noise_free_data_end_finite_and_say_what_happened():
+    x = np.linspace(0, 1, 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sg.NotConvergedWarning)
+        posterior = sg.fit(sg.GP(k.Matern32() + k.Cosine(period=0.3)), x, x**2)
+    mean, variance = posterior.predict_f(x)
+    highest = -10 * np.log(2 * np.pi * float(posterior.model.likelihood.variance))
+    assert posterior.elbo <= highest + 1
+    assert np.all(np.isfinite(variance))
+    np.testing.assert_allclose(mean, x**2, atol=1e-2)
+
+
+def test_hyperparameters_beyond_double_precision_are_refused_in_words():
+    model = sg.GP(
+        k.Matern32(variance=1e12, lengthscale=100.0) + k.Matern12(variance=1e12),
+        sg.likelihoods.Gaussian(variance=1e-12),
+    )
+    try:
+        posterior = sg.condition(model, X, Y)
+    except FloatingPointError as error:
+        assert "too many orders of magnitude above the noise" in str(error)  # noqa: PT017
+    else:
+        assert np.isfinite(posterior.elbo)
+
+
+def test_a_series_that_would_need_endless_harmonics_is_not_called_converged():
+    rng = np.random.default_rng(4)
+    kernel = k.Periodic(period=sg.fixed(1.0), lengthscale=0.3)
+    x = np.linspace(0, 1, 40)
+    with pytest.warns(sg.NotConvergedWarning, match="harmonics"):
+        posterior = sg.fit(
+            sg.GP(kernel, sg.likelihoods.Gaussian(variance=sg.fixed(1e-3))),
+            x,
+            rng.standard_normal(40),
+        )
+    assert np.isfinite(posterior.elbo)

@@ -1,5 +1,6 @@
 """`condition` and `fit`: from a model and data to a posterior."""
 
+import dataclasses
 import sys
 import time
 import warnings
@@ -23,7 +24,7 @@ from stategp.posterior import Posterior
 
 Inducing = int | Literal["data"] | Any
 
-_REACH = 23.0  # hyperparameters move by at most a factor e²³ ≈ 10¹⁰ either way
+_REACH = 18.5  # hyperparameters move by at most a factor e¹⁸·⁵ ≈ 10⁸ either way
 _START_SPREAD = 1.5  # standard deviation, in log units, of further starting points
 
 
@@ -143,10 +144,14 @@ def _climb(
     """One search, repeated if the kernel's truncation has to follow its new parameters."""
     while True:
         value, model, result = _search(model, data, inducing, max_steps, show)
-        refined = GP(model.kernel.refined(), model.likelihood, model.mean)
-        if refined.kernel.state_dim <= model.kernel.state_dim or not result.converged:
+        try:
+            kernel = model.kernel.refined()
+        except ValueError as error:  # more harmonics than anyone would want
+            message = f"{result.message}; {error}"
+            return value, model, dataclasses.replace(result, converged=False, message=message)
+        if kernel.state_dim <= model.kernel.state_dim or not result.converged:
             return value, model, result
-        model = refined
+        model = GP(kernel, model.likelihood, model.mean)
 
 
 def _search(
@@ -183,8 +188,9 @@ def _posterior(
     q = infer(model, data, locations)
     if not np.isfinite(q.elbo):
         raise FloatingPointError(
-            f"inference failed: the bound is {float(q.elbo)} for {model!r}. The hyperparameters "
-            "are beyond what double precision can hold; use values closer to the data's scales"
+            f"inference lost all its digits for {model!r}: the signal is too many orders of "
+            "magnitude above the noise for double precision; use hyperparameters closer to the "
+            "scales of the data"
         )
     return Posterior(model, data, locations, q.sites, q.marginals, float(q.elbo), result)
 

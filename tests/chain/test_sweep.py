@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax.test_util import check_grads
-from tests.dense import state_covariances
 
 from stategp import chain
 from stategp import kernels as k
+from tests.dense import state_covariances
 
 Z = np.array([0.0, 0.3, 0.4, 1.5, 2.0, 2.1])
 KERNELS = {

@@ -49,7 +49,8 @@ def maximise(
     began = time.perf_counter()
     value, gradient = function(start)
     if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-        message = f"the bound is {value} at the starting values"
+        which = "bound" if not np.isfinite(value) else "gradient of the bound"
+        message = f"the {which} is not finite at the starting values"
         return start, value, FitResult(False, message, 0, (value,), (0.0,))
     best: tuple[Vector, float, Vector] = (start, value, gradient)
     trace, seconds = [value], [time.perf_counter() - began]

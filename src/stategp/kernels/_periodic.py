@@ -18,7 +18,7 @@ from stategp.kernels._matern import Matern12, Matern32, Matern52
 from stategp.kernels._special import scaled_bessel_table
 from stategp.parameters import Parameter, Value, derived, positive
 
-_MAX_ORDER = 200
+_MAX_ORDER = 50
 
 
 def series_order(lengthscale: float, tolerance: float) -> int:
@@ -31,7 +31,8 @@ def series_order(lengthscale: float, tolerance: float) -> int:
     if order >= _MAX_ORDER:
         raise ValueError(
             f"a periodic kernel of lengthscale {lengthscale:.3g} needs more than {_MAX_ORDER} "
-            f"harmonics for a tolerance of {tolerance}: use a longer one or a larger tolerance"
+            f"harmonics for a tolerance of {tolerance}: use a longer lengthscale, a larger "
+            "tolerance, or give the order"
         )
     return order
 

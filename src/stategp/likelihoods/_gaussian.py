@@ -43,6 +43,10 @@ class Gaussian(eqx.Module):
         precision = 1 / (self.variance.value + known)
         return precision * y, precision
 
+    def highest_log_density(self, known: Points) -> Float[Array, ""]:
+        """The log density that no set of observations can exceed."""
+        return -jnp.sum(jnp.log(2 * math.pi * (self.variance.value + known))) / 2
+
     def predict(self, mean: Points, variance: Points, known: Points) -> tuple[Points, Points]:
         """Mean and variance of y for f ~ N(mean, variance)."""
         return mean, variance + self.variance.value + known
