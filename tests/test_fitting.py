@@ -202,12 +202,8 @@ def test_hyperparameters_beyond_double_precision_are_refused_in_words():
         k.Matern32(variance=1e12, lengthscale=100.0) + k.Matern12(variance=1e12),
         sg.likelihoods.Gaussian(variance=1e-12),
     )
-    try:
-        posterior = sg.condition(model, X, Y)
-    except FloatingPointError as error:
-        assert "too many orders of magnitude above the noise" in str(error)  # noqa: PT017
-    else:
-        assert np.isfinite(posterior.elbo)
+    with pytest.raises(FloatingPointError, match="too many orders of magnitude above the noise"):
+        sg.condition(model, X, Y)
 
 
 def test_a_series_that_would_need_endless_harmonics_is_not_called_converged():

@@ -89,7 +89,13 @@ def parameter(value: Value = None, *, prior: Prior | None = None) -> Parameter:
 
 
 def declare(
-    name: str, value: Value, *, default: float | ArrayLike, constraint: Constraint, role: Role
+    name: str,
+    value: Value,
+    *,
+    default: float | ArrayLike,
+    constraint: Constraint,
+    role: Role,
+    ndim: int = 0,
 ) -> Parameter:
     """What a constructor does with an argument: a number, a :class:`Parameter` or None."""
     if value is None:
@@ -97,13 +103,18 @@ def declare(
     if not isinstance(value, Parameter):
         value = Parameter(_as_array(name, value))
     number = value.value if value.given else jnp.asarray(default, dtype=float)
+    if number.ndim != ndim:
+        expected = "one number" if ndim == 0 else "a list of numbers"
+        raise ValueError(f"{name} must be {expected}, got {number}")
     _check(name, number, constraint, allow_zero=not value.learned and role == "noise")
     return Parameter(number, constraint, role, value.learned, value.given, value.prior)
 
 
-def positive(name: str, value: Value, *, default: float | ArrayLike, role: Role) -> Parameter:
+def positive(
+    name: str, value: Value, *, default: float | ArrayLike, role: Role, ndim: int = 0
+) -> Parameter:
     """A constructor's argument that must be positive."""
-    return declare(name, value, default=default, constraint="positive", role=role)
+    return declare(name, value, default=default, constraint="positive", role=role, ndim=ndim)
 
 
 def derived(value: Float[Array, "..."]) -> Parameter:
@@ -115,9 +126,12 @@ def _as_array(name: str, value: Value) -> Float[Array, "..."]:
     if isinstance(value, jax.core.Tracer):
         return value
     try:
-        return jnp.asarray(np.asarray(value, dtype=float))
+        array = np.asarray(value)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number, got {value!r}") from None
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    return jnp.asarray(array, dtype=float)
 
 
 def _check(name: str, value: Float[Array, "..."], constraint: Constraint, allow_zero: bool) -> None:

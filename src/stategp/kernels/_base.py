@@ -32,6 +32,8 @@ class Kernel(eqx.Module):
     (2, 1)
     """
 
+    __array_ufunc__ = None  # `array * kernel` is for the kernel to refuse, not for NumPy to try
+
     @property
     @abc.abstractmethod
     def state_dim(self) -> int:
@@ -83,19 +85,19 @@ class Kernel(eqx.Module):
         left, right = (jnp.asarray(x, dtype=float) for x in (x1, x2))
         return self.covariance(jnp.abs(left[:, None] - right[None, :]))
 
-    def __add__(self, other: "Kernel") -> "Kernel":
+    def __add__(self, other: Any) -> "Kernel":
         from stategp.kernels._compose import Sum
 
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
-    def __mul__(self, other: "Kernel | float") -> "Kernel":
+    def __mul__(self, other: Any) -> "Kernel":
         from stategp.kernels._compose import Product, scaled
 
         if isinstance(other, Kernel):
             return Product(self, other)
         return scaled(self, other) if _is_number(other) else NotImplemented
 
-    def __rmul__(self, other: float) -> "Kernel":
+    def __rmul__(self, other: Any) -> "Kernel":
         return self * other
 
     def __repr__(self) -> str:

@@ -174,15 +174,20 @@ class Kronecker(Kernel):
         return jnp.kron(self.left.transition(dt), self.right.transition(dt))
 
     def process_noise(self, dt: Scalar) -> Matrix:
-        """Q = Q₁⊗P₂ + A₁P₁A₁ᵀ⊗Q₂: both terms positive semi-definite, so nothing cancels."""
+        """Q = Q₁⊗P₂ + C₁⊗Q₂ = Q₁⊗C₂ + P₁⊗Q₂ with C = A P₀ Aᵀ: for each entry the one that adds.
+
+        Where P₁ is zero (between an oscillator's position and velocity) C₁ = −Q₁, and the first
+        would subtract.
+        """
         p1, p2 = self.left.stationary_covariance(), self.right.stationary_covariance()
         if self.right.deterministic:
             return jnp.kron(self.left.process_noise(dt), p2)
         if self.left.deterministic:
             return jnp.kron(p1, self.right.process_noise(dt))
-        a1 = self.left.transition(dt)
-        carried = jnp.kron(a1 @ p1 @ a1.T, self.right.process_noise(dt))
-        return jnp.kron(self.left.process_noise(dt), p2) + carried
+        q1, q2 = self.left.process_noise(dt), self.right.process_noise(dt)
+        c1, c2 = _carried(self.left, dt, q1), _carried(self.right, dt, q2)
+        uncorrelated = jnp.kron(p1, jnp.ones_like(p2)) == 0
+        return jnp.where(uncorrelated, jnp.kron(q1, c2), jnp.kron(q1, p2) + jnp.kron(c1, q2))
 
     def stationary_covariance(self) -> Matrix:
         return jnp.kron(self.left.stationary_covariance(), self.right.stationary_covariance())
@@ -202,6 +207,12 @@ class Kronecker(Kernel):
 
     def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return self.left.covariance(lag) * self.right.covariance(lag)
+
+
+def _carried(kernel: Kernel, dt: Scalar, noise: Matrix) -> Matrix:
+    """A P₀ Aᵀ = P₀ − Q, which is −Q to the last digit where P₀ is zero."""
+    start, A = kernel.stationary_covariance(), kernel.transition(dt)
+    return jnp.where(start == 0, -noise, A @ start @ A.T)
 
 
 def scaled(kernel: Kernel, scale: Any) -> Product:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Literal
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -19,6 +18,7 @@ from stategp.kernels._special import scaled_bessel_table
 from stategp.parameters import Parameter, Value, derived, positive
 
 _MAX_ORDER = 50
+_TOLERANCE = 1e-4
 
 
 def series_order(lengthscale: float, tolerance: float) -> int:
@@ -62,7 +62,7 @@ class Periodic(Blockwise):
         variance: Value = None,
         period: Value = None,
         lengthscale: Value = None,
-        tolerance: float = 1e-4,
+        tolerance: float = _TOLERANCE,
         order: int | None = None,
     ):
         self.variance = positive("variance", variance, default=1.0, role="variance")
@@ -95,6 +95,9 @@ class Periodic(Blockwise):
         sine = jnp.sin(math.pi * lag / self.period.value)
         return self.variance.value * jnp.exp(-2 * (sine / self.lengthscale.value) ** 2)
 
+    def _repr_fields(self) -> list[str]:
+        return [*super()._repr_fields(), *_series_fields(self)]
+
     def refined(self) -> "Periodic":
         if self.order_given:
             return self
@@ -104,6 +107,13 @@ class Periodic(Blockwise):
             lengthscale=self.lengthscale,
             tolerance=self.tolerance,
         )
+
+
+def _series_fields(kernel: "Periodic | QuasiPeriodic") -> list[str]:
+    """What else than parameters a repr must show to make the same kernel again."""
+    if kernel.order_given:
+        return [f"order={kernel.order}"]
+    return [f"tolerance={kernel.tolerance:g}"] if kernel.tolerance != _TOLERANCE else []
 
 
 _ENVELOPES: dict[str, Callable[..., Kernel]] = {
@@ -142,7 +152,7 @@ class QuasiPeriodic(Blockwise):
         lengthscale: Value = None,
         decay: Value = None,
         envelope: Literal["matern12", "matern32", "matern52"] = "matern32",
-        tolerance: float = 1e-4,
+        tolerance: float = _TOLERANCE,
         order: int | None = None,
     ):
         if envelope not in _ENVELOPES:
@@ -187,6 +197,10 @@ class QuasiPeriodic(Blockwise):
         envelope, shape = self.factors()
         return envelope.covariance(lag) * shape.covariance(lag)
 
+    def _repr_fields(self) -> list[str]:
+        envelope = [f"envelope={self.envelope!r}"] if self.envelope != "matern32" else []
+        return [*super()._repr_fields(), *envelope, *_series_fields(self)]
+
     def refined(self) -> "QuasiPeriodic":
         if self.order_given:
             return self
@@ -218,15 +232,15 @@ class Harmonic(Blockwise):
     def __init__(
         self,
         *,
-        weights: Value = (1.0,),
+        weights: Value = None,
         frequency: Value = None,
         lengthscale: Value = None,
     ):
-        self.weights = positive("weights", _vector(weights), default=1.0, role="amplitude")
+        if not (weights is None or isinstance(weights, Parameter)) and np.ndim(weights) == 0:
+            weights = [weights]
+        self.weights = positive("weights", weights, default=np.ones(1), role="amplitude", ndim=1)
         self.frequency = positive("frequency", frequency, default=1.0, role="frequency")
         self.lengthscale = positive("lengthscale", lengthscale, default=1.0, role="lengthscale")
-        if self.weights.value.ndim != 1:
-            raise ValueError(f"weights must be one number per harmonic, got {self.weights.value}")
 
     def blocks(self) -> tuple[Kernel, ...]:
         envelope = Matern12(
@@ -247,9 +261,3 @@ class Harmonic(Blockwise):
         ]
         envelope = jnp.exp(-jnp.abs(lag) / self.lengthscale.value)
         return envelope * sum(harmonics, start=jnp.zeros_like(lag))
-
-
-def _vector(weights: Value) -> Value:
-    if isinstance(weights, Parameter | jax.Array):
-        return weights
-    return np.atleast_1d(np.asarray(weights, dtype=float))

@@ -88,11 +88,16 @@ def discretise(
     dt: Float[Array, ""],
 ) -> tuple[Float[Array, "dim dim"], Float[Array, "dim dim"]]:
     """A(Δ) and Q(Δ) of a stable linear equation."""
-    rate = jax.lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(F), axis=1)))
-    dt = jnp.minimum(dt, 2.0**_STEP_DOUBLINGS / rate)  # by then the process has forgotten all
-    doublings = jnp.ceil(jnp.log2(jnp.maximum(rate * jax.lax.stop_gradient(dt), 1.0)))
-    A, Q = _short_step(F, L, Qc, dt / 2.0**doublings)
+    rate = _fastest_rate(F)
+    dt = jnp.minimum(rate * dt, 2.0**_STEP_DOUBLINGS)  # by then the process has forgotten all
+    doublings = jnp.ceil(jnp.log2(jnp.maximum(jax.lax.stop_gradient(dt), 1.0)))
+    A, Q = _short_step(F / rate, L, Qc / rate, dt / 2.0**doublings)
     return _doubled(A, Q, doublings, _STEP_DOUBLINGS)
+
+
+def _fastest_rate(F: Float[Array, "dim dim"]) -> Float[Array, ""]:
+    """A norm of F. In units of it nothing overflows; the results do not depend on it."""
+    return jax.lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(F), axis=1)))
 
 
 def _short_step(
@@ -137,7 +142,8 @@ def _stationary(
     F: Float[Array, "dim dim"], L: Float[Array, "dim noise"], Qc: Float[Array, "noise noise"]
 ) -> Float[Array, "dim dim"]:
     """P₀, which solves F P + P Fᵀ + L Q_c Lᵀ = 0: the process noise of an endless step."""
-    A, Q = _short_step(F, L, Qc, 1 / jnp.max(jnp.sum(jnp.abs(F), axis=1)))
+    rate = _fastest_rate(F)
+    A, Q = _short_step(F / rate, L, Qc / rate, jnp.ones(()))
     every = jnp.asarray(float(_STATIONARY_DOUBLINGS))
     return _doubled(A, Q, every, _STATIONARY_DOUBLINGS)[1]
 
@@ -179,7 +185,8 @@ class FromSDE(LinearSDE):
                 f"be stationary; got eigenvalues {np.round(eigenvalues, 6)}. For components "
                 "without decay add sg.kernels.Constant or sg.kernels.Cosine"
             )
-        if not np.allclose(q, q.T) or np.linalg.eigvalsh(q).min() < 0:
+        eigenvalues = np.linalg.eigvalsh(q)
+        if not np.allclose(q, q.T) or eigenvalues.min() < -1e-12 * np.abs(eigenvalues).max():
             raise ValueError("Qc must be symmetric and positive semi-definite")
         self.variance = positive("variance", variance, default=1.0, role="variance")
         self.F, self.L, self.Qc, self.H = (fixed(array) for array in (f, loading, q, h))
