@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import stategp as sg
@@ -13,6 +13,7 @@ from stategp import kernels, priors
 from stategp.parameters import (
     Parameter,
     all_parameters,
+    declare,
     log_prior,
     map_parameters,
     to_vector,
@@ -20,6 +21,7 @@ from stategp.parameters import (
 )
 
 positive_numbers = st.floats(1e-6, 1e6)
+unshrunk = settings(phases=[Phase.generate])  # to fail at once, not after minutes of shrinking
 
 
 def values(tree: object) -> list[np.ndarray]:
@@ -29,6 +31,7 @@ def values(tree: object) -> list[np.ndarray]:
 # --- the vector ------------------------------------------------------------------------------
 
 
+@unshrunk
 @given(st.tuples(*[positive_numbers] * 3), st.lists(positive_numbers, min_size=1, max_size=4))
 def test_vector_round_trip(numbers: tuple[float, ...], weights: list[float]) -> None:
     kernel = kernels.Oscillator(
@@ -43,6 +46,7 @@ def test_vector_round_trip(numbers: tuple[float, ...], weights: list[float]) -> 
         np.testing.assert_allclose(new, old, rtol=1e-14)
 
 
+@unshrunk
 @given(st.lists(st.floats(-30, 30), min_size=5, max_size=5))
 def test_any_vector_makes_a_model(numbers: list[float]) -> None:
     tree = (kernels.Matern32() * kernels.Cosine(), Parameter(jnp.asarray(0.5)))
@@ -153,6 +157,12 @@ def test_a_fixed_parameter_keeps_its_value() -> None:
 def test_text_is_not_a_number(make: object, text: str) -> None:
     with pytest.raises(ValueError, match="must be a number"):
         make(text)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_real_parameter_must_be_finite(value: float) -> None:
+    with pytest.raises(ValueError, match="offset must be finite"):
+        declare("offset", value, default=0.0, constraint="real", role="level")
 
 
 # --- priors ----------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ class Sum(Blockwise):
     kernels: tuple[Kernel, ...]
     names: tuple[str, ...] = eqx.field(static=True)
 
-    def __init__(self, *kernels: Kernel, **named: Kernel):
+    def __init__(self, *kernels: Any, **named: Any):
         summands: list[tuple[str, Kernel]] = []
         for kernel in kernels:
             if isinstance(kernel, Sum):
@@ -95,6 +95,7 @@ class Sum(Blockwise):
         summands.extend(named.items())
         if not summands:
             raise ValueError("a sum needs at least one kernel")
+        _check_kernels(*(kernel for _, kernel in summands))
         self.kernels = tuple(kernel for _, kernel in summands)
         self.names = _distinct([name for name, _ in summands])
 
@@ -110,6 +111,12 @@ class Sum(Blockwise):
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.kernels))
+
+
+def _check_kernels(*parts: Any) -> None:
+    for part in parts:
+        if not isinstance(part, Kernel):
+            raise ValueError(f"sums and products are made of kernels, got {part!r}")
 
 
 def _distinct(names: list[str]) -> tuple[str, ...]:
@@ -136,6 +143,9 @@ class Product(Blockwise):
 
     left: Kernel
     right: Kernel
+
+    def __check_init__(self) -> None:
+        _check_kernels(self.left, self.right)
 
     def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return self.left.covariance(lag) * self.right.covariance(lag)

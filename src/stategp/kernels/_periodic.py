@@ -68,6 +68,8 @@ class Periodic(Blockwise):
         self.variance = positive("variance", variance, default=1.0, role="variance")
         self.period = positive("period", period, default=1.0, role="period")
         self.lengthscale = positive("lengthscale", lengthscale, default=1.0, role="shape")
+        if order is not None and order < 0:
+            raise ValueError(f"order must not be negative, got {order}")
         self.tolerance = tolerance
         self.order_given = order is not None
         self.order = series_order(float(self.lengthscale), tolerance) if order is None else order
@@ -239,6 +241,8 @@ class Harmonic(Blockwise):
         if not (weights is None or isinstance(weights, Parameter)) and np.ndim(weights) == 0:
             weights = [weights]
         self.weights = positive("weights", weights, default=np.ones(1), role="amplitude", ndim=1)
+        if self.weights.value.size == 0:
+            raise ValueError("weights is empty: at least one harmonic is needed")
         self.frequency = positive("frequency", frequency, default=1.0, role="frequency")
         self.lengthscale = positive("lengthscale", lengthscale, default=1.0, role="lengthscale")
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+from scipy.linalg import matrix_balance
 
 from stategp.kernels._base import Kernel, Matrix, Scalar, State
 from stategp.kernels._special import unit_gauss_legendre
@@ -20,6 +21,7 @@ from stategp.parameters import Parameter, Value, fixed, positive
 _DEGREE = 22  # of the Taylor series at ‖F‖δ ≤ 1
 _STEP_DOUBLINGS = 34
 _STATIONARY_DOUBLINGS = 90
+_STIFFEST = 1e7
 _NODES, _WEIGHTS = unit_gauss_legendre(16)
 
 SDE = tuple[
@@ -184,6 +186,14 @@ class FromSDE(LinearSDE):
                 "F must be stable (every eigenvalue with a negative real part) for the process to "
                 f"be stationary; got eigenvalues {np.round(eigenvalues, 6)}. For components "
                 "without decay add sg.kernels.Constant or sg.kernels.Cosine"
+            )
+        balanced = matrix_balance(f, permute=False)[0]  # as free of the choice of units as can be
+        stiffness = np.abs(balanced).sum(axis=1).max() / np.abs(eigenvalues.real).min()
+        if stiffness > _STIFFEST:
+            raise ValueError(
+                f"F mixes rates that differ by a factor of {stiffness:.1g}; beyond "
+                f"{_STIFFEST:.0e} the digits of the slow ones are lost. Split it into a sum of "
+                "kernels, one for each scale"
             )
         eigenvalues = np.linalg.eigvalsh(q)
         if not np.allclose(q, q.T) or eigenvalues.min() < -1e-12 * np.abs(eigenvalues).max():
