@@ -8,16 +8,22 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 from stategp import chain, data, kernels, likelihoods, means, priors  # noqa: E402
+from stategp.automatic import Auto  # noqa: E402
 from stategp.fitting import NotConvergedWarning, condition, fit  # noqa: E402
+from stategp.inference import Certificate, FitResult, PowerEP  # noqa: E402
 from stategp.models import GP  # noqa: E402
 from stategp.parameters import Parameter, fixed, parameter  # noqa: E402
 from stategp.posterior import Posterior  # noqa: E402
 
 __all__ = [
     "GP",
+    "Auto",
+    "Certificate",
+    "FitResult",
     "NotConvergedWarning",
     "Parameter",
     "Posterior",
+    "PowerEP",
     "chain",
     "condition",
     "data",

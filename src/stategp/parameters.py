@@ -22,7 +22,7 @@ __all__ = ["Parameter", "Value", "fixed", "parameter"]
 Constraint = Literal["positive", "real"]
 # What a parameter is for: `fit` takes its starting value and its scale from the data by this.
 Role = Literal[
-    "variance", "noise", "amplitude", "lengthscale", "period", "frequency", "decay",
+    "variance", "noise", "scale", "amplitude", "lengthscale", "period", "frequency", "decay",
     "level", "slope", "centre", "shape",
 ]  # fmt: skip
 Tree = TypeVar("Tree")

@@ -1,6 +1,6 @@
 """What the user holds after inference."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -8,15 +8,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stategp.chain import PairMarginals, Sites, prior_transitions, psd_cholesky, sample_states
-from stategp.data import Observations, place_inducing, relative_inputs
+from stategp.chain import PairMarginals, prior_transitions, psd_cholesky, sample_states
+from stategp.data import Observations, extra_values, place_inducing, relative_inputs
 from stategp.data import numbers as as_numbers
-from stategp.inference import FitResult, infer
+from stategp.inference import (
+    Certificate,
+    ChainSites,
+    FitResult,
+    geometry,
+    infer,
+    latent_moments,
+    prior_mean,
+)
 from stategp.kernels import Kernel, Sum
+from stategp.likelihoods import Likelihood
 from stategp.models import GP
-from stategp.projection import Projection, project
+from stategp.projection import Projection
 
 Points = Float[Array, " points"]
+Latent = Float[Array, "points *latents"]  # one column per latent function if there are several
 States = Float[Array, " states"]
 
 
@@ -24,23 +34,29 @@ class Posterior(eqx.Module):
     """The posterior of f, as a Gauss–Markov chain of states at the inducing locations.
 
     Made by `sg.condition` and `sg.fit`; predictions take inputs in any order, inside or outside
-    the data.
+    the data. Where the likelihood reads several latent functions, moments and samples of f have a
+    last axis with one entry for each.
+
+    `elbo` is the bound on log p(y); after `method="laplace"` and "ep", which have no bound, it is
+    their approximation of log p(y). `certificate` says how `inducing="auto"` chose its number.
     """
 
     model: GP
     data: Observations
     relative_inducing: States  # measured from the origin of the data
-    sites: Sites
-    marginals: PairMarginals
+    sites: ChainSites
+    marginals: tuple[PairMarginals, ...]
     elbo: float
-    fit_result: FitResult | None = eqx.field(static=True)
+    fit_result: FitResult | None = eqx.field(static=True, default=None)
+    certificate: Certificate | None = eqx.field(static=True, default=None)
+    indefinite: bool = eqx.field(static=True, default=False)  # sites may be negative
 
     @property
     def inducing(self) -> np.ndarray:
         """The inducing locations, in the user's units."""
         return np.asarray(self.relative_inducing) + self.data.origin
 
-    def predict_f(self, x_new: Any) -> tuple[Points, Points]:
+    def predict_f(self, x_new: Any) -> tuple[Latent, Latent]:
         """Mean and variance of the latent function.
 
         >>> import numpy as np, stategp as sg
@@ -48,28 +64,45 @@ class Posterior(eqx.Module):
         >>> mean, variance = posterior.predict_f([0.5, 10.0])
         """
         x = self._relative(x_new)
-        mean, variance = _predict(self, _padded(x))
+        mean, variance = _predict(self._chains, self.marginals, _padded(x))
         return mean[: len(x)], variance[: len(x)]
 
-    def predict_y(self, x_new: Any, *, noise_variance: Any = None) -> tuple[Points, Points]:
+    def predict_y(self, x_new: Any, **extras: Any) -> tuple[Points, Points]:
         """Mean and variance of a new observation.
 
-        `noise_variance` is the known part of its noise, where observations come with one.
+        What the likelihood reads beside y is given by name, as for `fit`: `noise_variance` (the
+        known part), `exposure` or `trials`.
         """
         mean, variance = self.predict_f(x_new)
-        known = _broadcast("noise_variance", noise_variance, len(mean), default=0.0)
-        return self.model.likelihood.predict(mean, variance, known)
+        return self.model.likelihood.predict(mean, variance, self._extra(len(mean), extras))
 
-    def log_density(self, x_new: Any, y_new: Any, *, noise_variance: Any = None) -> Points:
+    def log_density(self, x_new: Any, y_new: Any, **extras: Any) -> Points:
         """Log predictive density of each new observation on its own (NaN where y is NaN)."""
         mean, variance = self.predict_f(x_new)
-        known = _broadcast("noise_variance", noise_variance, len(mean), default=0.0)
-        y = _broadcast("y_new", y_new, len(mean))
-        return self.model.likelihood.log_predictive_density(y, mean, variance, known)
+        extra = self._extra(len(mean), extras)
+        y = as_numbers("y_new", [y_new] * len(mean) if np.ndim(y_new) == 0 else y_new)
+        if len(y) != len(mean):
+            raise ValueError(f"y_new must have one value per point, got {len(y)} for {len(mean)}")
+        return _log_predictive(self.model.likelihood, jnp.asarray(y), mean, variance, extra)
+
+    def sample_y(
+        self, key: PRNGKeyArray | int, x_new: Any, num_samples: int = 1, **extras: Any
+    ) -> Float[Array, "samples points"]:
+        """New observations, for joint samples of the latent function.
+
+        >>> import numpy as np, stategp as sg
+        >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
+        >>> posterior.sample_y(0, [0.5, 10.0], num_samples=3).shape
+        (3, 2)
+        """
+        f_key, y_key = jax.random.split(_as_key(key))
+        f = self.sample_f(f_key, x_new, num_samples)
+        extra = jnp.broadcast_to(self._extra(f.shape[1], extras)[None], f.shape[:2])
+        return self.model.likelihood.sample(y_key, f, extra)
 
     def sample_f(
         self, key: PRNGKeyArray | int, x_new: Any, num_samples: int = 1
-    ) -> Float[Array, "samples points"]:
+    ) -> Float[Array, "samples points *latents"]:
         """Joint samples of the latent function at many points, in time linear in their number.
 
         `key` is a JAX random key or an integer seed.
@@ -79,36 +112,57 @@ class Posterior(eqx.Module):
         >>> posterior.sample_f(0, np.linspace(0, 5, 11), num_samples=4).shape
         (4, 11)
         """
-        if isinstance(key, int | np.integer):
-            key = jax.random.key(int(key))
         x = self._relative(x_new)
         if num_samples < 1 or len(x) == 0:
-            return jnp.zeros((max(num_samples, 0), len(x)))
-        return _sample(self, key, _padded(x), num_samples)[:, : len(x)]
+            latents = () if len(self.model.kernels) == 1 else (len(self.model.kernels),)
+            return jnp.zeros((max(num_samples, 0), len(x), *latents))
+        negative = self.indefinite or not self.model.likelihood.log_concave
+        f = _sample(self._chains, self.sites, _as_key(key), _padded(x), num_samples, negative)
+        return f[:, : len(x)]
 
     def components(self, x_new: Any) -> dict[str, tuple[Points, Points]]:
-        """Mean and variance of each summand of the kernel, by name (the mean function apart)."""
-        kernel = self.model.kernel
-        summands = (
-            dict(zip(kernel.names, kernel.kernels, strict=True))
-            if isinstance(kernel, Sum)
-            else {type(kernel).__name__.lower(): kernel}
-        )
+        """Mean and variance of each summand of the kernel, by name (the mean function apart).
+
+        With several latent functions the names start with the number of the function: "1.cosine".
+        """
         x = self._relative(x_new)
-        moments = _component_moments(self, _padded(x), tuple(summands.values()))
+        summands = [_summands(kernel) for kernel in self.model.kernels]
+        moments = _component_moments(
+            self._chains,
+            self.marginals,
+            _padded(x),
+            tuple(tuple(kernels.values()) for kernels in summands),
+        )
+        several = len(summands) > 1
         return {
-            name: (mean[: len(x)], variance[: len(x)])
-            for name, (mean, variance) in zip(summands, moments, strict=True)
+            f"{number}.{name}" if several else name: (mean[: len(x)], variance[: len(x)])
+            for number, (names, parts) in enumerate(zip(summands, moments, strict=True))
+            for name, (mean, variance) in zip(names, parts, strict=True)
         }
 
     def log_marginal_likelihood(self) -> float:
-        """log p(y) of the model, exactly: inference with inducing points at the data."""
-        exact = infer(self.model, self.data, jnp.asarray(place_inducing("data", self.data)))
-        return float(exact.elbo)
+        """log p(y) of the model, exactly: inference with inducing points at the data.
+
+        For Gaussian observations only; for others no method knows it.
+        """
+        if not self.model.likelihood.conjugate:
+            raise ValueError(
+                "log p(y) is known for Gaussian observations only, not for "
+                f"{type(self.model.likelihood).__name__}; `elbo` is a lower bound on it"
+            )
+        inducing = jnp.asarray(place_inducing("data", self.data))
+        return float(infer(self.model, self.data, inducing).q.elbo)
 
     def kl_to_exact(self) -> float:
         """KL(q‖p(f | y)), the distance of this posterior from the exact one: log p(y) − ELBO."""
         return self.log_marginal_likelihood() - self.elbo
+
+    @property
+    def _chains(self) -> "_Chains":
+        return _Chains(self.model, self.relative_inducing, jnp.asarray(float(self.data.origin)))
+
+    def _extra(self, points: int, extras: dict[str, Any]) -> Points:
+        return jnp.asarray(extra_values(self.model.likelihood, points, extras))
 
     def _relative(self, x_new: Any) -> Points:
         return jnp.asarray(relative_inputs("x_new", x_new, self.data.origin))
@@ -117,9 +171,11 @@ class Posterior(eqx.Module):
         lines = [
             f"Posterior of {self.model!r}",
             f"  {len(self.data)} observations, {len(self.relative_inducing)} inducing states of "
-            f"dimension {self.model.kernel.state_dim}",
+            f"dimension {' and '.join(str(k.state_dim) for k in self.model.kernels)}",
             f"  ELBO {self.elbo:.6g}",
         ]
+        if self.certificate is not None:
+            lines.append(f"  {self.certificate}")
         if self.fit_result is not None:
             lines.append(f"  fit {self.fit_result}")
         return "\n".join(lines)
@@ -131,36 +187,67 @@ def _padded(x: Points) -> Float[Array, " padded"]:
     return jnp.pad(x, (0, size - len(x)), mode="edge") if len(x) else jnp.zeros(size)
 
 
-def _broadcast(name: str, value: Any, points: int, default: float | None = None) -> Points:
-    if value is None and default is not None:
-        return jnp.full(points, default)
-    array = as_numbers(name, [value] * points if np.ndim(value) == 0 else value)
-    if len(array) != points:
-        raise ValueError(f"{name} must have one value per point, got {len(array)} for {points}")
-    return jnp.asarray(array)
+def _as_key(key: Any) -> PRNGKeyArray:
+    return jax.random.key(int(key)) if isinstance(key, int | np.integer) else key
 
 
-def _project(posterior: Posterior, x: Points) -> Projection:
-    kernel, inducing = posterior.model.kernel, posterior.relative_inducing
-    return project(kernel, inducing, x, prior_transitions(kernel, inducing))
+def _summands(kernel: Kernel) -> dict[str, Kernel]:
+    if isinstance(kernel, Sum):
+        return dict(zip(kernel.names, kernel.kernels, strict=True))
+    return {type(kernel).__name__.lower(): kernel}
+
+
+class _Chains(NamedTuple):
+    """What predictions need of a posterior, beside q."""
+
+    model: GP
+    inducing: States
+    origin: Float[Array, ""]
 
 
 @jax.jit
-def _predict(posterior: Posterior, x: Points) -> tuple[Points, Points]:
-    projection = _project(posterior, x)
-    mean, variance = projection.marginals(posterior.marginals)
-    return mean + posterior.model.mean(x + posterior.data.origin), variance
+def _predict(
+    chains: _Chains, marginals: tuple[PairMarginals, ...], x: Points
+) -> tuple[Latent, Latent]:
+    shape = geometry(chains.model, x, chains.inducing)
+    mean, variance = latent_moments(shape.projections, marginals)
+    return mean + prior_mean(chains.model, x + chains.origin), variance
+
+
+@jax.jit
+def _log_predictive(
+    likelihood: Likelihood, y: Points, mean: Latent, variance: Latent, extra: Points
+) -> Points:
+    # A missing y must not disturb what is computed for it; a valid value stands in.
+    missing = jnp.isnan(y)
+    stand_in = y[jnp.argmin(missing)] if len(y) else 0.0
+    density = likelihood.log_predictive_density(
+        jnp.where(missing, stand_in, y), mean, variance, extra
+    )
+    return jnp.where(missing, jnp.nan, density)
 
 
 @jax.jit
 def _component_moments(
-    posterior: Posterior, x: Points, summands: tuple[Kernel, ...]
+    chains: _Chains,
+    marginals: tuple[PairMarginals, ...],
+    x: Points,
+    summands: tuple[tuple[Kernel, ...], ...],
+) -> list[list[tuple[Points, Points]]]:
+    shape = geometry(chains.model, x, chains.inducing)
+    return [
+        _split(projection, q, kernels)
+        for projection, q, kernels in zip(shape.projections, marginals, summands, strict=True)
+    ]
+
+
+def _split(
+    projection: Projection, marginals: PairMarginals, summands: tuple[Kernel, ...]
 ) -> list[tuple[Points, Points]]:
     """Each summand owns consecutive parts of the state: the weights of the others become zero."""
-    projection = _project(posterior, x)
+    dims = np.arange(projection.weights.shape[1] // 2)
     moments, first_dim, first_block = [], 0, 0
     for kernel in summands:
-        dims = np.arange(posterior.model.kernel.state_dim)
         own = (dims >= first_dim) & (dims < first_dim + kernel.state_dim)
         blocks = len(kernel.blocks())
         part = Projection(
@@ -168,24 +255,38 @@ def _component_moments(
             jnp.where(np.tile(own, 2)[None, :], projection.weights, 0.0),
             projection.residual[:, first_block : first_block + blocks],
         )
-        moments.append(part.marginals(posterior.marginals))
+        moments.append(part.marginals(marginals))
         first_dim, first_block = first_dim + kernel.state_dim, first_block + blocks
     return moments
 
 
-@jax.jit(static_argnames="num_samples")
+@jax.jit(static_argnames=("num_samples", "indefinite"))
 def _sample(
-    posterior: Posterior, key: PRNGKeyArray, x: Points, num_samples: int
-) -> Float[Array, "samples points"]:
+    chains: _Chains,
+    sites: ChainSites,
+    key: PRNGKeyArray,
+    x: Points,
+    num_samples: int,
+    indefinite: bool,
+) -> Float[Array, "samples points *latents"]:
     """The paper's sampler: a prior sample, corrected by what the states say (appendix A.2)."""
-    kernel, inducing = posterior.model.kernel, posterior.relative_inducing
-    prior_key, posterior_key = jax.random.split(key)
-    prior_f, prior_states = _sample_prior(kernel, prior_key, x, inducing, num_samples)
-    transitions = prior_transitions(kernel, inducing)
-    states = sample_states(transitions, posterior.sites, posterior_key, num_samples)
-    projection = project(kernel, inducing, x, transitions)
-    correction = projection.conditional_mean(states - prior_states)
-    return prior_f + correction + posterior.model.mean(x + posterior.data.origin)[None, :]
+    model, inducing = chains.model, chains.inducing
+    shape = geometry(model, x, inducing)
+    functions = []
+    for number, kernel in enumerate(model.kernels):
+        prior_key, posterior_key = jax.random.split(jax.random.fold_in(key, number))
+        prior_f, prior_states = _sample_prior(kernel, prior_key, x, inducing, num_samples)
+        states = sample_states(
+            shape.transitions[number],
+            sites[number],
+            posterior_key,
+            num_samples,
+            indefinite=indefinite,
+        )
+        correction = shape.projections[number].conditional_mean(states - prior_states)
+        mean = model.means[number](x + chains.origin)
+        functions.append(prior_f + correction + mean[None, :])
+    return functions[0] if len(functions) == 1 else jnp.stack(functions, axis=-1)
 
 
 def _sample_prior(

@@ -5,6 +5,7 @@ from stategp.chain._block_tridiagonal import (
     BlockTridiagonal,
     reverse_subset_inverse,
 )
+from stategp.chain._information import Potentials
 from stategp.chain._linalg import psd_cholesky, psd_solve
 from stategp.chain._parameterisations import (
     Expectation,
@@ -42,6 +43,7 @@ __all__ = [
     "Messages",
     "Natural",
     "PairMarginals",
+    "Potentials",
     "Sites",
     "Swept",
     "Transitions",

@@ -51,6 +51,21 @@ class PairMarginals(eqx.Module):
     mean: Float[Array, "*intervals pair"]
     covariance: Float[Array, "*intervals pair pair"]
 
+    @staticmethod
+    def of(xi: MeanCholesky) -> "PairMarginals":
+        """The pairs of a chain given by its mean and the factor of its precision."""
+        band = xi.covariance_band()
+        means = jnp.pad(xi.mean, ((1, 1), (0, 0)))
+        own, cross = (
+            jnp.pad(part, ((1, 1), (0, 0), (0, 0))) for part in (band.diagonal, band.lower)
+        )
+        top = jnp.concatenate([own[:-1], cross.mT], axis=2)
+        bottom = jnp.concatenate([cross, own[1:]], axis=2)
+        return PairMarginals(
+            jnp.concatenate([means[:-1], means[1:]], axis=1),
+            jnp.concatenate([top, bottom], axis=1),
+        )
+
     def to_mean_cholesky(self) -> MeanCholesky:
         """The same distribution as mean and factor of the precision (where that exists)."""
         dim = self.mean.shape[-1] // 2

@@ -11,6 +11,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from stategp.chain._information import (
+    Potentials,
+    local_from_potentials,
+    sample_indefinite,
+    sweep_indefinite,
+)
 from stategp.chain._linalg import psd_cholesky, psd_solve, symmetric, tilt
 from stategp.chain._sites import (
     Elements,
@@ -54,11 +60,18 @@ class Swept(NamedTuple):
 
     marginals: PairMarginals
     log_normaliser: Float[Array, ""]  # log Z = log ∫ p(u) ∏ site(u) du
-    messages: Messages
+    messages: Messages | Potentials
 
 
-def sweep(transitions: Transitions, sites: Sites, *, parallel: bool = False) -> Swept:
-    """Pair marginals of q ∝ prior × sites, and its normaliser, in O(M d³)."""
+def sweep(
+    transitions: Transitions, sites: Sites, *, parallel: bool = False, indefinite: bool = False
+) -> Swept:
+    """Pair marginals of q ∝ prior × sites, and its normaliser, in O(M d³).
+
+    `indefinite` allows sites of negative precision, as long as q is a Gaussian; else NaN.
+    """
+    if indefinite:
+        return Swept(*sweep_indefinite(transitions, sites))
     elements = absorb(transitions, sites)
     before = _filter(elements, parallel)
     updated, log_normaliser = _update(before, elements)
@@ -77,12 +90,14 @@ def log_normaliser(
 
 
 def local_log_normaliser(
-    transitions: Transitions, sites: Sites, messages: Messages
+    transitions: Transitions, sites: Sites, messages: Messages | Potentials
 ) -> Float[Array, ""]:
     """A function with the same derivatives as log Z, interval by interval, when messages are fixed.
 
     Differentiating it costs no pass over the chain. Its value means nothing.
     """
+    if isinstance(messages, Potentials):
+        return local_from_potentials(transitions, sites, messages)
 
     def one(element: Elements, message: Messages) -> Float[Array, ""]:
         updated, log_scale = _update_one(message.before, element)
@@ -98,9 +113,16 @@ def kl_to_prior(sites: Sites, posterior: Swept) -> Float[Array, ""]:
 
 
 def sample_states(
-    transitions: Transitions, sites: Sites, key: PRNGKeyArray, num_samples: int
+    transitions: Transitions,
+    sites: Sites,
+    key: PRNGKeyArray,
+    num_samples: int,
+    *,
+    indefinite: bool = False,
 ) -> Float[Array, "samples states dim"]:
     """Joint samples of the states, drawn from the last to the first."""
+    if indefinite:
+        return sample_indefinite(transitions, sites, key, num_samples)
     elements = absorb(transitions, sites)
     updated, _ = _update(_filter(elements, parallel=False), elements)
     backward = _reverse(updated, elements)

@@ -3,6 +3,7 @@
 from stategp.data._loaders import Solar, solar
 from stategp.data._observations import (
     Observations,
+    extra_values,
     numbers,
     observe,
     place_inducing,
@@ -12,6 +13,7 @@ from stategp.data._observations import (
 __all__ = [
     "Observations",
     "Solar",
+    "extra_values",
     "numbers",
     "observe",
     "place_inducing",

@@ -4,12 +4,15 @@ Inputs are stored as differences from the first one, taken in integer arithmetic
 integers, so that nanosecond timestamps near 10¹⁸ lose nothing.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+
+from stategp.likelihoods import Gaussian, Likelihood
 
 Origin = int | float
 
@@ -19,7 +22,8 @@ class Observations(eqx.Module):
 
     x: Float[Array, " points"]  # measured from the origin
     y: Float[Array, " points"]
-    known: Float[Array, " points"]  # the part of the noise variance that is known
+    extra: Float[Array, " points"]  # what the likelihood reads beside y: noise variance, exposure…
+    weights: Float[Array, " points"]  # how often each observation counts
     origin: Origin
 
     def __len__(self) -> int:
@@ -31,27 +35,65 @@ class Observations(eqx.Module):
         return self.x + self.origin
 
 
-def observe(x: Any, y: Any, noise_variance: Any = None) -> Observations:
+def observe(
+    x: Any,
+    y: Any,
+    likelihood: Likelihood | None = None,
+    *,
+    extras: Mapping[str, Any] | None = None,
+    weights: Any = None,
+) -> Observations:
     """Check and sort what the user gave; drop the observations that are NaN."""
+    likelihood = Gaussian() if likelihood is None else likelihood
     inputs = _inputs_as_given("x", x)
     targets = numbers("y", y)
     if len(inputs) != len(targets):
         raise ValueError(f"x and y must have equal lengths, got {len(inputs)} and {len(targets)}")
     if len(inputs) == 0:
         raise ValueError("x and y are empty: at least one observation is needed")
-    _reject(np.isinf(targets), "y", targets, "be finite (NaN means missing)")
-    known = _known_variances(noise_variance, targets)
-
     seen = ~np.isnan(targets)
+    _reject(np.isinf(targets), "y", targets, "be finite (NaN means missing)")
+    extra = extra_values(likelihood, len(targets), extras, needed=seen)
+    name = type(likelihood).__name__
+    _reject(
+        seen & ~likelihood.valid(targets, extra), "y", targets, f"{likelihood.support} for {name}"
+    )
+    counts = _one_per_observation("weights", weights, len(targets), default=1.0)
+    _reject(seen & ~(np.isfinite(counts) & (counts >= 0)), "weights", counts, "be zero or more")
+
     if not seen.any():
         raise ValueError("every y is NaN (missing): at least one observation is needed")
-    inputs, targets, known = inputs[seen], targets[seen], known[seen]
+    if not counts[seen].any():
+        raise ValueError("every weight is zero: at least one observation has to count")
+    inputs = inputs[seen]
     origin = inputs.min().item()
     relative = relative_inputs("x", inputs, origin)
     order = np.argsort(relative, kind="stable")
-    return Observations(
-        jnp.asarray(relative[order]), jnp.asarray(targets[order]), jnp.asarray(known[order]), origin
-    )
+    sorted_columns = (jnp.asarray(column[seen][order]) for column in (targets, extra, counts))
+    return Observations(jnp.asarray(relative[order]), *sorted_columns, origin)
+
+
+def extra_values(
+    likelihood: Likelihood,
+    count: int,
+    extras: Mapping[str, Any] | None,
+    needed: np.ndarray | None = None,
+) -> np.ndarray:
+    """What the likelihood reads beside y, one number per observation, from arguments by name."""
+    given = {name: value for name, value in (extras or {}).items() if value is not None}
+    name = likelihood.extra
+    for other in given:
+        if other != name:
+            takes = f"it takes {name}" if name else "it takes nothing of the kind"
+            raise ValueError(f"{other} has no meaning for {type(likelihood).__name__}: {takes}")
+    if name is None:
+        return np.zeros(count)
+    values = _one_per_observation(name, given.get(name), count, likelihood.extra_default)
+    if name in given:
+        looked_at = np.ones(count, dtype=bool) if needed is None else needed
+        _reject(looked_at & ~(values > 0), name, values, "be positive")
+        _reject(looked_at & np.isinf(values), name, values, "be finite")
+    return values
 
 
 def relative_inputs(name: str, x: Any, origin: Origin) -> np.ndarray:
@@ -106,20 +148,18 @@ def _at_quantiles(count: int, distinct: np.ndarray) -> np.ndarray:
     return np.unique(np.interp(positions, np.arange(len(distinct)), distinct))
 
 
-def _known_variances(noise_variance: Any, targets: np.ndarray) -> np.ndarray:
-    if noise_variance is None:
-        return np.zeros_like(targets)
-    scalar = np.ndim(noise_variance) == 0
-    known = numbers("noise_variance", [noise_variance] if scalar else noise_variance)
-    known = np.broadcast_to(known, targets.shape) if scalar else known
-    if len(known) != len(targets):
+def _one_per_observation(name: str, given: Any, count: int, default: float) -> np.ndarray:
+    if given is None:
+        return np.full(count, default)
+    scalar = np.ndim(given) == 0
+    values = numbers(name, [given] if scalar else given)
+    values = np.full(count, values[0]) if scalar else values
+    if len(values) != count:
         raise ValueError(
-            f"noise_variance must have one value per observation, got {len(known)} for "
-            f"{len(targets)} observations"
+            f"{name} must have one value per observation, got {len(values)} for {count}"
+            " observations"
         )
-    _reject(~np.isnan(targets) & ~(known > 0), "noise_variance", known, "be positive")
-    _reject(np.isinf(known), "noise_variance", known, "be finite")
-    return known
+    return values
 
 
 def _inputs_as_given(name: str, x: Any) -> np.ndarray:

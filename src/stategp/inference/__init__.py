@@ -1,15 +1,64 @@
 """How we find q, and the hyperparameters."""
 
-from stategp.inference._conjugate import Inferred, infer, objective_and_gradient
-from stategp.inference._lbfgs import FitResult, maximise
-from stategp.inference._starting_values import search_scales, starting_model
+from stategp.inference._bound import (
+    ChainSites,
+    Q,
+    evaluate,
+    geometry,
+    latent_moments,
+    prior_mean,
+)
+from stategp.inference._certificate import Certificate
+from stategp.inference._gradient import learn_with_gradients
+from stategp.inference._laplace import find_mode, laplace_objective
+from stategp.inference._lbfgs import maximise
+from stategp.inference._natural import (
+    Collapsed,
+    Settling,
+    evaluate_all,
+    has_settled,
+    infer,
+    objective_and_gradient,
+    starting_state,
+    take_steps,
+    transfer_sites,
+)
+from stategp.inference._optax import learn_in_minibatches, learn_with_optax
+from stategp.inference._power_ep import PowerEP, ep_objective, propagate, still
+from stategp.inference._result import FitResult, Recorder, Report
+from stategp.inference._starting_values import pseudo_data, search_scales, starting_model
 
 __all__ = [
+    "Certificate",
+    "ChainSites",
+    "Collapsed",
     "FitResult",
-    "Inferred",
+    "PowerEP",
+    "Q",
+    "Recorder",
+    "Report",
+    "Settling",
+    "ep_objective",
+    "evaluate",
+    "evaluate_all",
+    "find_mode",
+    "geometry",
+    "has_settled",
     "infer",
+    "laplace_objective",
+    "latent_moments",
+    "learn_in_minibatches",
+    "learn_with_gradients",
+    "learn_with_optax",
     "maximise",
     "objective_and_gradient",
+    "prior_mean",
+    "propagate",
+    "pseudo_data",
     "search_scales",
     "starting_model",
+    "starting_state",
+    "still",
+    "take_steps",
+    "transfer_sites",
 ]

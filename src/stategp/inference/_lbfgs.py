@@ -1,11 +1,11 @@
-"""L-BFGS on a few hyperparameters, with the reasons it stopped in words."""
+"""L-BFGS, with the reasons it stopped in words."""
 
-import dataclasses
-import time
 from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize
+
+from stategp.inference._result import FitResult, Recorder, Report
 
 Vector = np.ndarray
 
@@ -13,47 +13,32 @@ _FLAT = 1e-5  # the largest slope per observation at which a search counts as co
 _RESTARTS = 5  # a line search that broke down is often cured by forgetting the past
 
 
-@dataclasses.dataclass(frozen=True)
-class FitResult:
-    """How an optimisation went.
-
-    `trace` holds the objective (the bound, plus the log prior if there is one) after each step,
-    `seconds` the time at which it was reached.
-    """
-
-    converged: bool
-    message: str
-    steps: int
-    trace: tuple[float, ...]
-    seconds: tuple[float, ...]
-
-    def __str__(self) -> str:
-        state = "converged" if self.converged else "NOT converged"
-        return f"{state} after {self.steps} steps: {self.message}"
-
-
 def maximise(
     function: Callable[[Vector], tuple[float, Vector]],
     start: Vector,
     *,
     observations: int,
-    reach: float,
+    reach: float | Vector,
     max_steps: int,
-    report: Callable[[int, float], None],
+    report: Report,
+    flat: float = _FLAT,
 ) -> tuple[Vector, float, FitResult]:
     """The vector that maximises `function`, at most `reach` from the start in every coordinate.
+
+    Converged means that the slope per observation is below `flat` in every coordinate.
 
     Steps into places where the function is not finite are shortened. Ctrl-C ends the search and
     keeps the best point so far.
     """
-    began = time.perf_counter()
+    record = Recorder(report)
     value, gradient = function(start)
     if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
         which = "bound" if not np.isfinite(value) else "gradient of the bound"
         message = f"the {which} is not finite at the starting values"
-        return start, value, FitResult(False, message, 0, (value,), (0.0,))
+        record(value)
+        return start, value, record.result(False, message)
     best: tuple[Vector, float, Vector] = (start, value, gradient)
-    trace, seconds = [value], [time.perf_counter() - began]
+    record(value)
     forbidden = -value / observations + 1e3 * (1 + abs(value) / observations)
 
     def negative(vector: Vector) -> tuple[float, Vector]:
@@ -69,9 +54,7 @@ def maximise(
         return -value / observations + float(excess @ excess) / 2, slope
 
     def after_step(_: Vector) -> None:
-        trace.append(best[1])
-        seconds.append(time.perf_counter() - began)
-        report(len(trace) - 1, best[1])
+        record(best[1])
 
     message, converged = "", False
     try:
@@ -82,29 +65,28 @@ def maximise(
                 jac=True,
                 method="L-BFGS-B",
                 callback=after_step,
-                options={"maxiter": max_steps - len(trace) + 1, "ftol": 1e-13, "gtol": 1e-7},
+                options={"maxiter": max_steps - len(record.trace) + 1, "ftol": 1e-13, "gtol": 1e-7},
             )
             message = _in_words(outcome.message)
             # The optimiser's own word is not enough: it may stop where no step helps any more.
-            converged = _is_flat(best, start, reach, observations)
-            if converged or len(trace) > max_steps:
+            converged = _is_flat(best, start, reach, observations * flat)
+            if converged or len(record.trace) > max_steps:
                 break
     except KeyboardInterrupt:
         message = "interrupted: this is the best found until then"
     if np.any(np.abs(best[0] - start) >= reach):
         message += "; a hyperparameter stopped at the edge of the range searched"
-    result = FitResult(converged, message, len(trace) - 1, tuple(trace), tuple(seconds))
-    return best[0], best[1], result
+    return best[0], best[1], record.result(converged, message)
 
 
 def _is_flat(
-    best: tuple[Vector, float, Vector], start: Vector, reach: float, observations: int
+    best: tuple[Vector, float, Vector], start: Vector, reach: float | Vector, limit: float
 ) -> bool:
     """Whether the gradient vanishes, except where the edge of the range holds the search back."""
     vector, _, gradient = best
     low, high = vector <= start - reach, vector >= start + reach
     held = (low & (gradient < 0)) | (high & (gradient > 0))
-    return bool(np.all(np.abs(gradient[~held]) / observations < _FLAT))
+    return bool(np.all(np.abs(gradient[~held])  < limit))
 
 
 def _in_words(message: object) -> str:

@@ -1,7 +1,7 @@
 """Starting values for the hyperparameters that the user left open, taken from the data."""
 
 import functools
-from typing import Any
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,14 +11,54 @@ from stategp.data import Observations
 from stategp.models import GP
 from stategp.parameters import Parameter, Role, all_parameters, map_parameters, with_value
 
+Part = TypeVar("Part")
+
 _SPECTRUM_POINTS = 3000
 _MOST_CYCLES = 1500
 
 
-def starting_model(model: GP, data: Observations) -> GP:
-    """The model with every hyperparameter that was not given set from the data."""
-    guesses = _Guesses(data)
-    summands = max(1, sum(p.role == "variance" and not p.given for p in all_parameters(model)))
+def pseudo_data(model: GP, data: Observations) -> np.ndarray:
+    """The values of f that the observations point at, one column per latent function."""
+    return model.likelihood.guess(np.asarray(data.y), np.asarray(data.extra))
+
+
+def starting_model(model: GP, data: Observations, stretch: float = 1.0) -> GP:
+    """The model with every hyperparameter that was not given set from the data.
+
+    `stretch` multiplies the lengthscales that are.
+    """
+    guesses = _guesses(model, data, stretch)
+    kernels = tuple(_start(k, own) for k, own in zip(model.kernels, guesses, strict=True))
+    means = tuple(_start(m, own) for m, own in zip(model.means, guesses, strict=True))
+    return GP(kernels, _start(model.likelihood, guesses[0]), means)
+
+
+def search_scales(model: GP, data: Observations) -> np.ndarray:
+    """The natural size of a step in each coordinate of the hyperparameter vector."""
+    guesses = _guesses(model, data)
+    owners = [*zip(model.kernels, guesses, strict=True), (model.likelihood, guesses[0])]
+    owners += zip(model.means, guesses, strict=True)
+    scales: list[Any] = []
+    for part, own in owners:  # the order of the fields of GP, which is that of the vector
+        for parameter in all_parameters(part):
+            if parameter.learned:
+                size = 1.0 if parameter.constraint == "positive" else own.scale(parameter.role)
+                scales.append(np.full(parameter.value.size, size))
+    return np.concatenate(scales) if scales else np.zeros(0)
+
+
+def _guesses(model: GP, data: Observations, stretch: float = 1.0) -> list["_Guesses"]:
+    pseudo = pseudo_data(model, data).reshape(len(data), -1)
+    robust = not model.likelihood.conjugate
+    return [
+        _Guesses(np.asarray(data.x), pseudo[:, i], float(data.origin), robust, stretch)
+        for i in range(pseudo.shape[1])
+    ]
+
+
+def _start(part: Part, guesses: "_Guesses") -> Part:
+    """The kernel, mean or likelihood with what was not given taken from the data."""
+    summands = max(1, sum(p.role == "variance" and not p.given for p in all_parameters(part)))
 
     def start(parameter: Parameter) -> Parameter:
         if parameter.given:
@@ -28,26 +68,18 @@ def starting_model(model: GP, data: Observations) -> GP:
             return parameter
         return with_value(parameter, jnp.full(parameter.value.shape, value))
 
-    return map_parameters(start, model)
-
-
-def search_scales(model: GP, data: Observations) -> np.ndarray:
-    """The natural size of a step in each coordinate of the hyperparameter vector."""
-    guesses = _Guesses(data)
-    scales: list[Any] = []
-    for parameter in all_parameters(model):
-        if parameter.learned:
-            size = 1.0 if parameter.constraint == "positive" else guesses.scale(parameter.role)
-            scales.append(np.full(parameter.value.size, size))
-    return np.concatenate(scales) if scales else np.zeros(0)
+    return map_parameters(start, part)
 
 
 class _Guesses:
-    def __init__(self, data: Observations):
-        self.x, self.y = np.asarray(data.x), np.asarray(data.y)
-        self.origin = float(data.origin)
+    def __init__(self, x: np.ndarray, f: np.ndarray, origin: float, robust: bool, stretch: float):
+        self.x, self.y, self.origin, self.robust = x, f, origin, robust
+        self.stretch = stretch
         self.span = float(self.x[-1] - self.x[0]) or 1.0
         spread = float(np.var(self.y))
+        if robust:  # outliers say nothing about the size of f
+            deviations = np.abs(self.y - np.median(self.y))
+            spread = float(1.4826 * np.median(deviations)) ** 2 or spread
         level = float(np.mean(self.y**2))
         self.variance = spread or level or 1.0
 
@@ -57,10 +89,12 @@ class _Guesses:
                 return self.variance / summands
             case "noise":
                 return 0.1 * self.variance
+            case "scale":
+                return float(np.sqrt(0.1 * self.variance))
             case "amplitude":
                 return float(np.sqrt(self.variance))
             case "lengthscale":
-                return max(self.span / 10, self._spacing())
+                return max(self.stretch * self.span / 10, self._spacing())
             case "decay":
                 return max(self.span / 3, self._spacing())
             case "period":
@@ -68,7 +102,7 @@ class _Guesses:
             case "frequency":
                 return 1 / self._period
             case "level":
-                return float(np.mean(self.y))
+                return float(np.median(self.y) if self.robust else np.mean(self.y))
             case "slope":
                 return 0.0
             case "centre":

@@ -1,5 +1,33 @@
 """What an observation says about f."""
 
+from stategp.likelihoods._base import Likelihood
+from stategp.likelihoods._bernoulli import Bernoulli, Binomial
+from stategp.likelihoods._beta import Beta
+from stategp.likelihoods._counts import NegativeBinomial, Poisson
+from stategp.likelihoods._custom import Custom
 from stategp.likelihoods._gaussian import Gaussian
+from stategp.likelihoods._heteroscedastic import HeteroscedasticGaussian
+from stategp.likelihoods._laplace import Laplace
+from stategp.likelihoods._names import from_name
+from stategp.likelihoods._ordinal import Ordinal
+from stategp.likelihoods._positive import Exponential, Gamma, Weibull
+from stategp.likelihoods._student_t import StudentT
 
-__all__ = ["Gaussian"]
+__all__ = [
+    "Bernoulli",
+    "Beta",
+    "Binomial",
+    "Custom",
+    "Exponential",
+    "Gamma",
+    "Gaussian",
+    "HeteroscedasticGaussian",
+    "Laplace",
+    "Likelihood",
+    "NegativeBinomial",
+    "Ordinal",
+    "Poisson",
+    "StudentT",
+    "Weibull",
+    "from_name",
+]

@@ -1,17 +1,19 @@
 """Gaussian observations."""
 
 import math
+from typing import ClassVar
 
-import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import PRNGKeyArray
 
+from stategp.likelihoods._base import Likelihood, Points
+from stategp.likelihoods._quadrature import Tilted
 from stategp.parameters import Parameter, Value, positive
 
-Points = Float[Array, " points"]
 
-
-class Gaussian(eqx.Module):
+class Gaussian(Likelihood):
     """y = f(x) + noise of the given variance, the same for all observations.
 
     Where observations come with known variances of their own (`noise_variance` of `condition` and
@@ -22,41 +24,56 @@ class Gaussian(eqx.Module):
     Gaussian(variance=0.1)
     """
 
+    extra: ClassVar[str | None] = "noise_variance"
+    conjugate: ClassVar[bool] = True
+    log_concave: ClassVar[bool] = True
+
     variance: Parameter
 
     def __init__(self, *, variance: Value = None):
         self.variance = positive("variance", variance, default=1.0, role="noise")
 
-    def log_density(self, y: Points, f: Points, known: Points) -> Points:
-        """log p(y | f)."""
-        return self.log_predictive_density(y, f, jnp.zeros_like(f), known)
+    def log_density(self, y: Points, f: Points, extra: Points) -> Points:
+        return _log_normal(y - f, self.variance.value + extra)
 
     def expected_log_density(
-        self, y: Points, mean: Points, variance: Points, known: Points
+        self, y: Points, mean: Points, variance: Points, extra: Points
     ) -> Points:
-        """E[log p(y | f)] for f ~ N(mean, variance)."""
-        noise = self.variance.value + known
-        return -(((y - mean) ** 2 + variance) / noise + jnp.log(noise) + math.log(2 * math.pi)) / 2
+        noise = self.variance.value + extra
+        return _log_normal(y - mean, noise) - variance / (2 * noise)
 
-    def sites(self, y: Points, known: Points) -> tuple[Points, Points]:
-        """The likelihood as a function of f: exp(linear·f − ½ precision·f²) up to a constant."""
-        precision = 1 / (self.variance.value + known)
-        return precision * y, precision
+    def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
+        return f, self.variance.value + extra
 
-    def highest_log_density(self, known: Points) -> Float[Array, ""]:
-        """The log density that no set of observations can exceed."""
-        return -jnp.sum(jnp.log(2 * math.pi * (self.variance.value + known))) / 2
+    def predict(self, mean: Points, variance: Points, extra: Points) -> tuple[Points, Points]:
+        return mean, variance + self.variance.value + extra
 
-    def predict(self, mean: Points, variance: Points, known: Points) -> tuple[Points, Points]:
-        """Mean and variance of y for f ~ N(mean, variance)."""
-        return mean, variance + self.variance.value + known
+    def tilted(
+        self, y: Points, mean: Points, variance: Points, extra: Points, power: float = 1.0
+    ) -> Tilted:
+        noise = (self.variance.value + extra) / power
+        total = variance + noise
+        constant = (jnp.log(2 * math.pi * noise) - power * jnp.log(2 * math.pi * noise * power)) / 2
+        gain = variance / total
+        return Tilted(
+            _log_normal(y - mean, total) + constant, mean + gain * (y - mean), gain * noise
+        )
 
     def log_predictive_density(
-        self, y: Points, mean: Points, variance: Points, known: Points
+        self, y: Points, mean: Points, variance: Points, extra: Points
     ) -> Points:
-        """log ∫ p(y | f) N(f; mean, variance) df."""
-        total = variance + self.variance.value + known
-        return -((y - mean) ** 2 / total + jnp.log(total) + math.log(2 * math.pi)) / 2
+        return _log_normal(y - mean, variance + self.variance.value + extra)
 
-    def __repr__(self) -> str:
-        return f"Gaussian(variance={self.variance!r})"
+    def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
+        deviation = jnp.sqrt(self.variance.value + extra)
+        return f + deviation * jax.random.normal(key, f.shape)
+
+    def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
+        return y
+
+    def highest_log_density(self, y: Points, extra: Points) -> Points:
+        return _log_normal(jnp.zeros_like(y), self.variance.value + extra)
+
+
+def _log_normal(residual: Points, variance: Points) -> Points:
+    return -(residual**2 / variance + jnp.log(variance) + math.log(2 * math.pi)) / 2

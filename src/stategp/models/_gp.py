@@ -1,60 +1,95 @@
 """A Gaussian process on one input."""
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 
 from stategp import means
 from stategp.kernels import Kernel
-from stategp.likelihoods import Gaussian
+from stategp.likelihoods import Gaussian, Likelihood, from_name
 from stategp.means import Mean
 
 
 class GP(eqx.Module):
     """A prior over functions of one input, and how they are observed.
 
-    `mean` is a mean function, a number, or any function of x; zero unless given.
+    `likelihood` is one of `sg.likelihoods` or its name ("poisson"); Gaussian unless given. `mean` is
+    a mean function, a number, or any function of x; zero unless given.
+
+    A likelihood with several latent functions takes a tuple of kernels (and of means), one for
+    each; a single kernel stands for all of them, every one with parameters of its own. The means
+    of the second and later functions are constants, learned, unless given.
 
     >>> import stategp as sg
     >>> sg.GP(kernel=sg.kernels.Matern32(lengthscale=2.0))
     GP(kernel=Matern32(variance=1, lengthscale=2), likelihood=Gaussian(variance=1), mean=Zero())
+    >>> sg.GP(sg.kernels.Matern52(), "bernoulli").likelihood
+    Bernoulli(link='logit')
     """
 
-    kernel: Kernel
-    likelihood: Gaussian
-    mean: Mean
+    kernels: tuple[Kernel, ...]
+    likelihood: Likelihood
+    means: tuple[Mean, ...]
 
-    def __init__(
-        self,
-        kernel: Any,
-        likelihood: Any = None,
-        mean: Mean | float | Callable[..., Any] | Any = None,
-    ):
-        if not isinstance(kernel, Kernel):
-            raise ValueError(
-                f"kernel must be one of sg.kernels, such as sg.kernels.Matern52(); got {kernel!r}"
-            )
-        likelihood = Gaussian() if likelihood is None else likelihood
-        if not isinstance(likelihood, Gaussian):
-            raise ValueError(
-                f"likelihood must be one of sg.likelihoods, such as sg.likelihoods.Gaussian(); "
-                f"got {likelihood!r}"
-            )
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.mean = _as_mean(mean)
+    def __init__(self, kernel: Any, likelihood: Any = None, mean: Any = None):
+        self.likelihood = _as_likelihood(likelihood)
+        latents = self.likelihood.latents
+        self.kernels = _one_for_each("kernel", kernel, latents)
+        for part in self.kernels:
+            if not isinstance(part, Kernel):
+                raise ValueError(
+                    f"kernel must be one of sg.kernels, such as sg.kernels.Matern52(); got {part!r}"
+                )
+        first_only = mean is None or not isinstance(mean, tuple | list)
+        given = (mean,) + (None,) * (latents - 1) if first_only else mean
+        self.means = tuple(
+            _as_mean(part, number) for number, part in enumerate(_one_for_each("mean", given, latents))
+        )
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel; a tuple of them if there are several latent functions."""
+        return self.kernels[0] if len(self.kernels) == 1 else self.kernels
+
+    @property
+    def mean(self) -> Any:
+        """The mean function; a tuple of them if there are several latent functions."""
+        return self.means[0] if len(self.means) == 1 else self.means
 
     def __repr__(self) -> str:
         return f"GP(kernel={self.kernel!r}, likelihood={self.likelihood!r}, mean={self.mean!r})"
 
 
-def _as_mean(mean: object) -> Mean:
+def _as_likelihood(likelihood: Any) -> Likelihood:
+    if likelihood is None:
+        return Gaussian()
+    if isinstance(likelihood, str):
+        return from_name(likelihood)
+    if not isinstance(likelihood, Likelihood):
+        raise ValueError(
+            "likelihood must be one of sg.likelihoods, such as sg.likelihoods.Gaussian(), or a "
+            f"name such as 'poisson'; got {likelihood!r}"
+        )
+    return likelihood
+
+
+def _one_for_each(name: str, given: Any, latents: int) -> tuple[Any, ...]:
+    if not isinstance(given, tuple | list):
+        return (given,) * latents
+    if len(given) != latents:
+        functions = "one latent function" if latents == 1 else f"{latents} latent functions"
+        raise ValueError(
+            f"{name} has {len(given)} parts, but the likelihood reads {functions}"
+        )
+    return tuple(given)
+
+
+def _as_mean(mean: object, number: int) -> Mean:
     if mean is None:
-        return means.Zero()
+        return means.Zero() if number == 0 else means.Constant()
     if isinstance(mean, Mean):
         return mean
-    if isinstance(mean, int | float):
+    if isinstance(mean, int | float) and not isinstance(mean, bool):
         return means.Constant(mean)
     if callable(mean):
         return means.Function(mean)

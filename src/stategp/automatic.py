@@ -1,0 +1,193 @@
+"""`inducing="auto"`: the number of inducing points, found by doubling until the error is small.
+
+For Gaussian observations the error log p(y) − bound is known: both sides cost time linear in the
+data. For others it is estimated from how the bound rises when the number doubles.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from stategp.data import Observations, place_inducing
+from stategp.inference import Certificate
+from stategp.models import GP
+from stategp.parameters import all_parameters, to_vector
+from stategp.posterior import Posterior
+
+Start = Callable[[float], GP]
+Bound = Callable[[GP, np.ndarray], float]  # for hyperparameters as they are
+Learn = Callable[[GP, np.ndarray], Posterior]
+
+_FEW = 256  # with no more distinct inputs than this, inducing points at the data cost nothing
+_FEWEST = 16
+_SCALES = (1.0, 0.25, 0.0625, 1 / 64, 1 / 256)
+_SCANNED = 2048  # inducing points with which starting lengthscales are compared, at most
+
+
+@dataclasses.dataclass(frozen=True)
+class Auto:
+    """``inducing=sg.Auto(tolerance=0.01)``, of which "auto" is the default form.
+
+    `tolerance`: how far the bound may stay below what any number of inducing points could reach,
+    in nats per 1,000 observations.
+
+    >>> import stategp as sg
+    >>> sg.Auto()
+    Auto(tolerance=0.01)
+    """
+
+    tolerance: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.tolerance) and self.tolerance > 0):
+            raise ValueError(f"tolerance must be positive, got {self.tolerance}")
+
+
+def as_auto(inducing: object) -> Auto | None:
+    """What the user asked for, if that was to have the number chosen."""
+    if isinstance(inducing, Auto):
+        return inducing
+    return Auto() if isinstance(inducing, str) and inducing == "auto" else None
+
+
+def choose(
+    start: Start, data: Observations, auto: Auto, *, bound: Bound, learn: Learn
+) -> Posterior:
+    """The posterior with the number of inducing points that the tolerance asks for.
+
+    `start` gives the model to begin with, its open lengthscales multiplied by a number. `bound`
+    infers with hyperparameters as they are; `learn` may change them.
+    """
+    allowed = auto.tolerance * float(np.sum(np.asarray(data.weights))) / 1000
+    grid = _Grid(data)
+    if grid.most <= _FEW:
+        posterior = learn(start(1.0), grid(grid.most))
+        return _certified(posterior, _at_the_data(posterior, allowed, ()))
+    model = best_scale(start, grid, bound)
+    count = grid.clip(_per_lengthscale(model, data))
+    history: list[tuple[int, float]] = []
+    while True:
+        posterior = learn(model, grid(count))
+        history.append((len(posterior.relative_inducing), posterior.elbo))
+        if count >= grid.most:
+            return _certified(posterior, _at_the_data(posterior, allowed, tuple(history)))
+        model = posterior.model
+        checks = _Checks(model, data, grid, bound)
+        error = checks.error(count)
+        if error <= allowed:
+            break
+        # Search with the hyperparameters as they are, then learn them again there.
+        while error > allowed and count < grid.most:
+            count = grid.clip(2 * count)
+            error = checks.error(count)
+        history += [(m, b) for m, b in checks.bounds.items() if (m, b) not in history]
+    certificate = Certificate(
+        inducing=history[-1][0],
+        bound=posterior.elbo,
+        error=max(error, 0.0),
+        tolerance=allowed,
+        exact=model.likelihood.conjugate,
+        reached=True,
+        history=tuple(history),
+        reason=checks.reason(count),
+    )
+    return _certified(posterior, certificate)
+
+
+def best_scale(start: Start, grid: "_Grid", bound: Bound) -> GP:
+    """The starting lengthscales, or shorter ones if the data speak for them.
+
+    A search for hyperparameters from lengthscales much too long may call everything noise.
+    """
+    candidates = [start(scale) for scale in _SCALES]
+    if np.array_equal(to_vector(candidates[0]), to_vector(candidates[1])):
+        return candidates[0]
+    locations = grid(min(grid.most, _SCANNED))
+    bounds = [bound(candidate, locations) for candidate in candidates]
+    return candidates[int(np.argmax(np.nan_to_num(bounds, nan=-np.inf)))]
+
+
+def _per_lengthscale(model: GP, data: Observations) -> int:
+    """One inducing point for every lengthscale."""
+    lengths = [
+        float(np.min(p.value))
+        for kernel in model.kernels
+        for p in all_parameters(kernel)
+        if p.role == "lengthscale"
+    ]
+    span = float(data.x[-1] - data.x[0])
+    shortest = min(lengths, default=span)
+    return int(min(math.ceil(span / shortest) if shortest > 0 else len(data), len(data)))
+
+
+class _Grid:
+    """Inducing locations by number, as few compiled shapes as doubling gives."""
+
+    def __init__(self, data: Observations):
+        self.data, self.most = data, len(np.unique(np.asarray(data.x)))
+
+    def clip(self, count: int) -> int:
+        """A power of two, or all distinct inputs where that is not much more."""
+        count = max(_FEWEST, 1 << max(count - 1, 1).bit_length())
+        return self.most if 3 * count > 2 * self.most else count
+
+    def __call__(self, count: int) -> np.ndarray:
+        return place_inducing("data" if count >= self.most else count, self.data)
+
+
+class _Checks:
+    """Errors at fixed hyperparameters."""
+
+    def __init__(self, model: GP, data: Observations, grid: _Grid, bound: Bound):
+        self.model, self.data, self.grid, self.infer = model, data, grid, bound
+        self.bounds: dict[int, float] = {}
+        self.ratio = 0.5
+
+    def bound(self, count: int) -> float:
+        if count not in self.bounds:
+            self.bounds[count] = self.infer(self.model, self.grid(count))
+        return self.bounds[count]
+
+    def error(self, count: int) -> float:
+        """log p(y) − bound, or what is left to gain by further doublings."""
+        if count >= self.grid.most:
+            return 0.0
+        if self.model.likelihood.conjugate:
+            return self.bound(self.grid.most) - self.bound(count)
+        gain = self.bound(self.grid.clip(2 * count)) - self.bound(count)
+        before = self.bound(count) - self.bound(max(count // 2, 2))
+        # Asymptotically the gains fall by 2^(2ν) per doubling for a Matérn-ν process, so by half
+        # at least; what was seen, with a margin, may say more.
+        self.ratio = float(np.clip(1.5 * gain / before, 0.03, 0.5)) if before > 0 else 0.5
+        return gain / (1 - self.ratio)
+
+    def reason(self, count: int) -> str:
+        if self.model.likelihood.conjugate:
+            return "log p(y) was computed exactly"
+        gain = self.bound(self.grid.clip(2 * count)) - self.bound(count)
+        return (
+            f"doubling them gains {gain:.2g}, and each further doubling is taken to gain "
+            f"{self.ratio:.2g} of the one before"
+        )
+
+
+def _at_the_data(
+    posterior: Posterior, allowed: float, history: tuple[tuple[int, float], ...]
+) -> Certificate:
+    count = len(posterior.relative_inducing)
+    return Certificate(
+        inducing=count,
+        bound=posterior.elbo,
+        error=0.0,
+        tolerance=allowed,
+        exact=True,
+        reached=True,
+        history=history or ((count, posterior.elbo),),
+        reason="one at every distinct input, which leaves nothing to gain",
+    )
+
+
+def _certified(posterior: Posterior, certificate: Certificate) -> Posterior:
+    return dataclasses.replace(posterior, certificate=certificate)

@@ -1,0 +1,258 @@
+"""Natural gradients on q with a safe step, and the collapsed bound they lead to.
+
+A step that lowers the bound, or leaves the sites for which q is a Gaussian, is halved; one that
+succeeds lets the next be longer, up to one. For Gaussian observations the start is the optimum.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from stategp.chain import PairMarginals, Sites
+from stategp.data import Observations
+from stategp.inference._bound import (
+    ChainSites,
+    Geometry,
+    Latent,
+    Q,
+    States,
+    evaluate,
+    expected_log_likelihood,
+    gather_sites,
+    geometry,
+    latent_moments,
+    prior_mean,
+    starting_sites,
+    with_gradient,
+)
+from stategp.inference._starting_values import pseudo_data
+from stategp.models import GP
+from stategp.parameters import log_prior, with_vector
+
+TOLERANCE = 1e-14  # nats per observation that q still moves when the search counts as over
+MOST_STEPS = 200
+_SHORTEST = 1e-6
+_LONGER = 1.5
+
+
+Evaluate = Callable[[GP, Observations, Geometry, ChainSites], Q]
+
+
+class Settling(NamedTuple):
+    """A search for the optimal q, in between steps."""
+
+    q: Q
+    step_size: Float[Array, ""]
+    moved: Float[Array, ""]  # how far the last step took q, in nats, had it been a whole one
+    steps: Int[Array, ""]
+    done: Bool[Array, ""]
+
+
+def begin(
+    model: GP,
+    data: Observations,
+    shape: Geometry,
+    sites: ChainSites,
+    evaluate: Evaluate = evaluate,
+) -> Settling:
+    """The search before its first step, which will evaluate `sites`."""
+    like = jax.eval_shape(lambda: evaluate(model, data, shape, sites))
+    nothing: Q = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+    q = nothing._replace(sites=sites, target=sites, elbo=jnp.asarray(jnp.nan))
+    return Settling(
+        q, jnp.ones(()), jnp.asarray(jnp.inf), jnp.zeros((), int), jnp.zeros((), bool)
+    )
+
+
+def settle(
+    model: GP,
+    data: Observations,
+    shape: Geometry,
+    state: Settling,
+    steps: int | Int[Array, ""],
+    tolerance: float | Float[Array, ""],
+    evaluate: Evaluate = evaluate,
+) -> Settling:
+    """At most `steps` further steps; done when one moves q by less than the tolerance."""
+    last = state.steps + steps
+    enough = tolerance * jnp.sum(data.weights)
+
+    def unfinished(state: Settling) -> Bool[Array, ""]:
+        return ~state.done & (state.steps < last)
+
+    def step(state: Settling) -> Settling:
+        old, size, first = state.q, state.step_size, state.steps == 0
+        sites = tuple(a.mix(b, size) for a, b in zip(old.sites, old.target, strict=True))
+        new = evaluate(model, data, shape, sites)
+        gain = jnp.where(first, jnp.inf, new.elbo - old.elbo)
+        better = jnp.isfinite(new.elbo) & (gain >= -new.rounding)
+        q: Q = jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old)
+        # A short step moves little however far the optimum is: judge by what a whole one would.
+        moved = jnp.where(first, jnp.inf, _moved(new, old) / size**2)
+        arrived = better & (moved <= enough)
+        size = jnp.where(better, jnp.minimum(1.0, _LONGER * size), size / 2)
+        done = arrived | (first & ~better) | (size < _SHORTEST)
+        moved = jnp.where(better, moved, state.moved)
+        return Settling(q, size, moved, state.steps + 1, done | model.likelihood.conjugate)
+
+    settled: Settling = jax.lax.while_loop(unfinished, step, state)
+    return settled
+
+
+def has_settled(model: GP, data: Observations, state: Settling) -> bool:
+    """Whether a search that ended found the optimum: q stood still, rounding aside."""
+    close = float(state.moved) <= 1e-7 * float(jnp.sum(data.weights))
+    return bool(state.done) and (model.likelihood.conjugate or close)
+
+
+def _moved(new: Q, old: Q) -> Float[Array, ""]:
+    """Roughly KL(new‖old): the bound itself has no digits left for steps this small."""
+    total = jnp.zeros(())
+    for after, before in zip(new.marginals, old.marginals, strict=True):
+        variances = [jnp.diagonal(q.covariance, axis1=1, axis2=2) for q in (after, before)]
+        scale = jnp.where(variances[1] > 0, variances[1], jnp.inf)
+        shift = (after.mean - before.mean) ** 2 / scale
+        stretch = ((variances[0] - variances[1]) / scale) ** 2
+        total += jnp.sum(shift) / 2 + jnp.sum(stretch) / 4
+    return total
+
+
+@jax.jit
+def starting_state(
+    model: GP, data: Observations, inducing: States, guess: Latent, warm: ChainSites | None = None
+) -> tuple[Geometry, Settling]:
+    """Inference before its first step: from sites found before, or from what y points at."""
+    shape = geometry(model, data.x, inducing)
+    sites = starting_sites(model, data, shape, guess) if warm is None else warm
+    return shape, begin(model, data, shape, sites)
+
+
+take_steps = jax.jit(settle)
+
+
+def _objective(
+    vector: Float[Array, " parameters"],
+    model: GP,
+    data: Observations,
+    inducing: States,
+    guess: Latent,
+    warm: ChainSites,
+    use_warm: Bool[Array, ""] | bool,
+) -> tuple[Float[Array, ""], Settling]:
+    """Collapsed bound plus log prior; its derivative is the envelope gradient."""
+    model = with_vector(model, vector)
+    shape = geometry(model, data.x, inducing)
+    still = jax.lax.stop_gradient((model, shape))
+    sites = starting_sites(still[0], data, still[1], guess)
+    if not model.likelihood.conjugate:
+        sites = jax.tree.map(lambda a, b: jnp.where(use_warm, a, b), warm, sites)
+    state = begin(still[0], data, still[1], sites)
+    state = settle(still[0], data, still[1], state, MOST_STEPS, TOLERANCE)
+    state = jax.lax.stop_gradient(state)
+    return with_gradient(model, data, shape, state.q) + log_prior(model), state
+
+
+@jax.jit
+def objective_and_gradient(
+    vector: Float[Array, " parameters"],
+    model: GP,
+    data: Observations,
+    inducing: States,
+    guess: Latent,
+    warm: ChainSites,
+    use_warm: Bool[Array, ""] | bool,
+) -> tuple[Float[Array, ""], Float[Array, " parameters"], Settling]:
+    """The collapsed bound (plus the log prior), its gradient, and the q it belongs to.
+
+    q starts from the sites `warm` if told so, else from `guess`.
+    """
+    (value, state), gradient = jax.value_and_grad(_objective, has_aux=True)(
+        vector, model, data, inducing, guess, warm, use_warm
+    )
+    return value, gradient, state
+
+
+def no_sites(model: GP, inducing: States) -> ChainSites:
+    """Sites that say nothing: q is the prior."""
+    return tuple(Sites.zeros(len(inducing) + 1, kernel.state_dim) for kernel in model.kernels)
+
+
+@jax.jit
+def _infer(
+    model: GP, data: Observations, inducing: States, guess: Latent, warm: ChainSites | None
+) -> Settling:
+    shape, state = starting_state(model, data, inducing, guess, warm)
+    return settle(model, data, shape, state, MOST_STEPS, TOLERANCE)
+
+
+def infer(
+    model: GP, data: Observations, inducing: States, warm: ChainSites | None = None
+) -> Settling:
+    """The optimal q for the model as it is, in one go."""
+    guess = jnp.asarray(pseudo_data(model, data))
+    return _infer(model, data, inducing, guess, warm)
+
+
+class Collapsed:
+    """The bound as a function of the hyperparameters alone: q is always the best one for them.
+
+    Each call starts q from the sites that the last one found.
+    """
+
+    def __init__(
+        self, model: GP, data: Observations, inducing: States, warm: ChainSites | None = None
+    ):
+        self.model, self.data, self.inducing = model, data, inducing
+        self.guess = jnp.asarray(pseudo_data(model, data))
+        self.nothing = no_sites(model, inducing)
+        self.warm = warm
+        self.state: Settling | None = None  # the q of the last call
+
+    def __call__(self, vector: Any) -> tuple[float, np.ndarray]:
+        """Bound plus log prior, and its gradient; NaN where nothing works."""
+        starts = [(self.nothing, False)]
+        if not self.model.likelihood.conjugate:
+            starts.append((self.nothing, True))
+            if self.warm is not None:
+                starts.insert(0, (self.warm, True))
+        for sites, use in starts:
+            value, gradient, state = objective_and_gradient(
+                jnp.asarray(vector), self.model, self.data, self.inducing, self.guess, sites, use
+            )
+            self.state = state
+            if np.isfinite(value) and np.all(np.isfinite(gradient)):
+                self.warm = state.q.sites
+                break
+        return float(value), np.asarray(gradient)
+
+
+@jax.jit(static_argnames="indefinite")
+def evaluate_all(
+    model: GP, data: Observations, inducing: States, sites: ChainSites, *, indefinite: bool
+) -> Q:
+    """The bound of given sites on all data."""
+    shape = geometry(model, data.x, inducing)
+    return evaluate(model, data, shape, sites, indefinite=indefinite)
+
+
+@jax.jit
+def transfer_sites(
+    model: GP,
+    old_model: GP,
+    data: Observations,
+    old_inducing: States,
+    marginals: tuple[PairMarginals, ...],
+    inducing: States,
+) -> ChainSites:
+    """Sites at other inducing points that say what a posterior found before says at the data."""
+    old = geometry(old_model, data.x, old_inducing)
+    mean, variance = latent_moments(old.projections, marginals)
+    mean = mean + prior_mean(old_model, data.user_x)
+    found = expected_log_likelihood(model, data, mean, variance)
+    own = mean - prior_mean(model, data.user_x)
+    shape = geometry(model, data.x, inducing)
+    return gather_sites(model, shape, own, found.slope, -2 * found.curvature)

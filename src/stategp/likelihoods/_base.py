@@ -1,0 +1,155 @@
+"""What a likelihood is.
+
+p(y | f), observation by observation. A likelihood writes its log density; expectations follow by
+quadrature unless it has them in closed form. All methods work elementwise: `y` and `extra` have
+one entry per observation, `f`, `mean` and `variance` too, or (observations, latents) when the
+likelihood reads several latent functions.
+"""
+
+import abc
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from stategp.likelihoods._quadrature import (
+    Tilted,
+    derivatives,
+    expectation,
+    product_hermite,
+    several_derivatives,
+    several_expectation,
+    tilted,
+)
+from stategp.parameters import Parameter
+
+Points = Float[Array, "*points"]  # one number per observation
+Latent = Float[Array, "..."]  # one number per observation, or one per observation and latent
+
+QUADRATURE = 32  # nodes, unless the user says otherwise
+
+
+class Likelihood(eqx.Module):
+    """How observations depend on the latent function.
+
+    >>> import jax.numpy as jnp, stategp as sg
+    >>> sg.likelihoods.Poisson().log_density(jnp.array([2.0]), jnp.array([0.0]), jnp.ones(1))
+    Array([-1.69314718], dtype=float64)
+    """
+
+    latents: ClassVar[int] = 1  # how many latent functions an observation depends on
+    extra: ClassVar[str | None] = None  # the argument of `fit` that each observation may bring
+    extra_default: ClassVar[float] = 0.0
+    conjugate: ClassVar[bool] = False  # one natural-gradient step of size one is the optimum
+    log_concave: ClassVar[bool] = False  # E[∂²/∂f² log p] ≤ 0: sites never have negative precision
+    support: ClassVar[str] = "be finite"  # what `valid` demands, in words
+
+    @abc.abstractmethod
+    def log_density(self, y: Points, f: Latent, extra: Points) -> Points:
+        """log p(y | f)."""
+
+    def expected_log_density(
+        self, y: Points, mean: Latent, variance: Latent, extra: Points
+    ) -> Points:
+        """E[log p(y | f)] for f ~ N(mean, variance); its derivatives are those of the integral."""
+        average = expectation if self.latents == 1 else several_expectation
+        return average(
+            lambda f: self.log_density(y, f, extra), mean, variance, self.quadrature_order
+        )
+
+    @abc.abstractmethod
+    def moments(self, f: Latent, extra: Points) -> tuple[Points, Points]:
+        """Mean and variance of y given f."""
+
+    def predict(self, mean: Latent, variance: Latent, extra: Points) -> tuple[Points, Points]:
+        """Mean and variance of y for f ~ N(mean, variance)."""
+        f, weights = self._nodes(mean, variance)
+        first, second = jax.vmap(lambda f: self.moments(f, extra))(f)
+        centre = jnp.tensordot(weights, first, axes=1)
+        spread = jnp.tensordot(weights, second + (first - centre[None]) ** 2, axes=1)
+        return centre, spread
+
+    def tilted(
+        self, y: Points, mean: Points, variance: Points, extra: Points, power: float = 1.0
+    ) -> Tilted:
+        """N(f; mean, variance) · p(y | f)^power: its log normaliser and moments."""
+        if self.latents > 1:
+            raise NotImplementedError(f"{type(self).__name__} reads several latent functions")
+        return tilted(
+            lambda f: power * self.log_density(y, f, extra), mean, variance, self.quadrature_order
+        )
+
+    def log_predictive_density(
+        self, y: Points, mean: Latent, variance: Latent, extra: Points
+    ) -> Points:
+        """log ∫ p(y | f) N(f; mean, variance) df."""
+        if self.latents == 1:
+            return self.tilted(y, mean, variance, extra).log_normaliser
+        f, weights = self._nodes(mean, variance)
+        logs = jax.vmap(lambda f: self.log_density(y, f, extra))(f)
+        return jax.nn.logsumexp(logs, axis=0, b=weights.reshape((-1,) + (1,) * y.ndim))
+
+    @abc.abstractmethod
+    def sample(self, key: PRNGKeyArray, f: Latent, extra: Points) -> Points:
+        """One draw of y for every entry of f."""
+
+    def slopes(self, y: Points, f: Latent, extra: Points) -> tuple[Points, Latent, Latent]:
+        """log p(y | f) and its first and second derivative in f (in each latent on its own)."""
+        each = derivatives if self.latents == 1 else several_derivatives
+        return each(lambda f: self.log_density(y, f, extra), f)
+
+    def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
+        """Roughly the f that each observation points at, to start from; y in order of x."""
+        shape = y.shape if self.latents == 1 else (*y.shape, self.latents)
+        return np.zeros(shape)
+
+    def valid(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
+        """Which observations are possible under this likelihood."""
+        return np.isfinite(y)
+
+    def highest_log_density(self, y: Points, extra: Points) -> Points:
+        """The log density that no f can exceed (infinite where that is not known)."""
+        return jnp.full(y.shape, jnp.inf)
+
+    @property
+    def quadrature_order(self) -> int:
+        """How many nodes its quadrature has."""
+        return getattr(self, "quadrature", QUADRATURE)
+
+    def _nodes(self, mean: Latent, variance: Latent) -> tuple[Array, Array]:
+        """Gauss–Hermite nodes for f, along a new first axis, and their weights."""
+        nodes, weights = product_hermite(self.quadrature_order, self.latents)
+        inner = (1,) * mean.ndim if self.latents == 1 else (*(1,) * (mean.ndim - 1), self.latents)
+        t = jnp.asarray(nodes).reshape((len(weights), *inner))
+        return mean[None] + jnp.sqrt(variance)[None] * t, jnp.asarray(weights)
+
+    def __repr__(self) -> str:
+        shown = {"link", "levels"}
+        fields = [
+            f"{name}={value!r}"
+            for name, value in vars(self).items()
+            if isinstance(value, Parameter) or name in shown
+        ]
+        return f"{type(self).__name__}({', '.join(fields)})"
+
+
+def check_quadrature(order: Any) -> int:
+    """A constructor's `quadrature` argument: how many nodes."""
+    if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 1:
+        raise ValueError(f"quadrature must be a number of nodes, at least 1, got {order!r}")
+    return int(order)
+
+
+def check_link(link: Any, known: tuple[str, ...]) -> str:
+    """A constructor's `link` argument."""
+    if link not in known:
+        raise ValueError(f"link must be one of {', '.join(map(repr, known))}, got {link!r}")
+    return str(link)
+
+
+def is_count(y: np.ndarray) -> np.ndarray:
+    """Whether each number is 0, 1, 2, …"""
+    return np.isfinite(y) & (y >= 0) & (y == np.floor(y))

@@ -1,0 +1,146 @@
+"""Yes or no, and how many yes out of how many."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln, ndtr
+from jaxtyping import PRNGKeyArray
+
+from stategp.likelihoods._base import (
+    QUADRATURE,
+    Likelihood,
+    Points,
+    check_link,
+    check_quadrature,
+    is_count,
+)
+from stategp.likelihoods._links import LINKS, cdf, log_cdf, quantile
+
+
+class Bernoulli(Likelihood):
+    """Labels 0 and 1: the probability of 1 is 1 / (1 + exp(−f(x))), or Φ(f(x)) with link="probit".
+
+    >>> import stategp as sg
+    >>> sg.likelihoods.Bernoulli()
+    Bernoulli(link='logit')
+    """
+
+    log_concave: ClassVar[bool] = True
+    support: ClassVar[str] = "be 0 or 1 (for labels −1 and 1 pass (y + 1) / 2)"
+
+    link: str = eqx.field(static=True)
+    quadrature: int = eqx.field(static=True)
+
+    def __init__(self, *, link: Any = "logit", quadrature: Any = QUADRATURE):
+        self.link = check_link(link, LINKS)
+        self.quadrature = check_quadrature(quadrature)
+
+    def log_density(self, y: Points, f: Points, extra: Points) -> Points:
+        return log_cdf(self.link, (2 * y - 1) * f)
+
+    def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
+        probability = cdf(self.link, f)
+        return probability, probability * cdf(self.link, -f)
+
+    def predict(self, mean: Points, variance: Points, extra: Points) -> tuple[Points, Points]:
+        if self.link == "logit":
+            return super().predict(mean, variance, extra)
+        shrunk = mean / jnp.sqrt(1 + variance)
+        return ndtr(shrunk), ndtr(shrunk) * ndtr(-shrunk)
+
+    def log_predictive_density(
+        self, y: Points, mean: Points, variance: Points, extra: Points
+    ) -> Points:
+        if self.link == "logit":
+            return super().log_predictive_density(y, mean, variance, extra)
+        return log_cdf("probit", (2 * y - 1) * mean / jnp.sqrt(1 + variance))
+
+    def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
+        return jax.random.bernoulli(key, cdf(self.link, f)).astype(float)
+
+    def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
+        return quantile(self.link, (y + 0.5) / 2)
+
+    def valid(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
+        return (y == 0) | (y == 1)
+
+    def highest_log_density(self, y: Points, extra: Points) -> Points:
+        return jnp.zeros_like(y)  # a probability
+
+
+class Binomial(Likelihood):
+    """How many of `trials` came out as 1, each with the probability that Bernoulli gives.
+
+    The numbers of trials are the argument `trials` of `condition` and `fit`, one unless given.
+
+    >>> import stategp as sg
+    >>> sg.likelihoods.Binomial(link="probit")
+    Binomial(link='probit')
+    """
+
+    extra: ClassVar[str | None] = "trials"
+    extra_default: ClassVar[float] = 1.0
+    log_concave: ClassVar[bool] = True
+    support: ClassVar[str] = "be a count 0, 1, 2, … of at most `trials`, itself a count,"
+
+    link: str = eqx.field(static=True)
+    quadrature: int = eqx.field(static=True)
+
+    def __init__(self, *, link: Any = "logit", quadrature: Any = QUADRATURE):
+        self.link = check_link(link, LINKS)
+        self.quadrature = check_quadrature(quadrature)
+
+    def log_density(self, y: Points, f: Points, extra: Points) -> Points:
+        ways = gammaln(extra + 1) - gammaln(y + 1) - gammaln(extra - y + 1)
+        return ways + y * log_cdf(self.link, f) + (extra - y) * log_cdf(self.link, -f)
+
+    def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
+        centre = extra * cdf(self.link, f)
+        return centre, centre * cdf(self.link, -f)
+
+    def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
+        return jax.random.binomial(key, extra, cdf(self.link, f)).astype(float)
+
+    def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
+        return quantile(self.link, (y + 0.5) / (extra + 1))
+
+    def valid(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
+        return is_count(y) & is_count(extra) & (y <= extra)
+
+    def highest_log_density(self, y: Points, extra: Points) -> Points:
+        return jnp.zeros_like(y)
+
+
+class LogisticBound(Bernoulli):
+    """Bernoulli with logit link whose expectation is the Jaakkola–Jordan lower bound of it.
+
+    E[log p] ≥ log σ(ξ) + (y − ½) mean − ξ/2, tightest at ξ² = mean² + variance.
+    """
+
+    def __init__(self, *, quadrature: Any = QUADRATURE):
+        self.link = "logit"
+        self.quadrature = check_quadrature(quadrature)
+
+    def expected_log_density(
+        self, y: Points, mean: Points, variance: Points, extra: Points
+    ) -> Points:
+        return (y - 0.5) * mean - _log_two_cosh(mean**2 + variance)
+
+
+@jax.custom_jvp
+def _log_two_cosh(square: Points) -> Points:
+    """log(2 cosh(ξ/2)) as a function of ξ², smooth at zero."""
+    root = jnp.sqrt(square)
+    return root / 2 + jnp.log1p(jnp.exp(-root))
+
+
+@_log_two_cosh.defjvp
+def _log_two_cosh_jvp(primals: tuple[Points], tangents: tuple[Points]) -> tuple[Points, Points]:
+    (square,), (tangent,) = primals, tangents
+    small = square < 1e-4
+    root = jnp.sqrt(jnp.where(small, 1.0, square))
+    series = 1 / 8 - square / 96 + square**2 / 960
+    return _log_two_cosh(square), tangent * jnp.where(small, series, jnp.tanh(root / 2) / root / 4)

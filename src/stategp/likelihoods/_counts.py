@@ -1,0 +1,111 @@
+"""Counts."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln
+from jaxtyping import PRNGKeyArray
+
+from stategp.likelihoods._base import QUADRATURE, Likelihood, Points, check_quadrature, is_count
+from stategp.parameters import Parameter, Value, positive
+
+
+class Poisson(Likelihood):
+    """Counts with mean exposure · exp(f(x)).
+
+    The exposure (length of a bin, people at risk) is the argument `exposure` of `condition` and
+    `fit`, one unless given.
+
+    >>> import stategp as sg
+    >>> sg.likelihoods.Poisson()
+    Poisson()
+    """
+
+    extra: ClassVar[str | None] = "exposure"
+    extra_default: ClassVar[float] = 1.0
+    log_concave: ClassVar[bool] = True
+    support: ClassVar[str] = "be a count 0, 1, 2, …"
+
+    def log_density(self, y: Points, f: Points, extra: Points) -> Points:
+        return y * (f + jnp.log(extra)) - extra * jnp.exp(f) - gammaln(y + 1)
+
+    def expected_log_density(
+        self, y: Points, mean: Points, variance: Points, extra: Points
+    ) -> Points:
+        rate = extra * jnp.exp(mean + variance / 2)
+        return y * (mean + jnp.log(extra)) - rate - gammaln(y + 1)
+
+    def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
+        rate = extra * jnp.exp(f)
+        return rate, rate
+
+    def predict(self, mean: Points, variance: Points, extra: Points) -> tuple[Points, Points]:
+        rate = extra * jnp.exp(mean + variance / 2)
+        return rate, rate + rate**2 * jnp.expm1(variance)
+
+    def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
+        return jax.random.poisson(key, extra * jnp.exp(f)).astype(float)
+
+    def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
+        return np.log((y + 0.5) / extra)
+
+    def valid(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
+        return is_count(y)
+
+    def highest_log_density(self, y: Points, extra: Points) -> Points:
+        return jnp.zeros_like(y)  # a probability
+
+
+class NegativeBinomial(Likelihood):
+    """Counts that scatter more than Poisson: mean μ = exposure · exp(f(x)), variance μ + μ²/shape.
+
+    >>> import stategp as sg
+    >>> sg.likelihoods.NegativeBinomial(shape=2.0)
+    NegativeBinomial(shape=2)
+    """
+
+    extra: ClassVar[str | None] = "exposure"
+    extra_default: ClassVar[float] = 1.0
+    log_concave: ClassVar[bool] = True
+    support: ClassVar[str] = "be a count 0, 1, 2, …"
+
+    shape: Parameter
+    quadrature: int = eqx.field(static=True)
+
+    def __init__(self, *, shape: Value = None, quadrature: int = QUADRATURE):
+        self.shape = positive("shape", shape, default=1.0, role="shape")
+        self.quadrature = check_quadrature(quadrature)
+
+    def log_density(self, y: Points, f: Points, extra: Points) -> Points:
+        shape = self.shape.value
+        odds = f + jnp.log(extra) - jnp.log(shape)  # log of μ / shape
+        ways = gammaln(y + shape) - gammaln(y + 1) - gammaln(shape)
+        return ways + y * odds - (y + shape) * jax.nn.softplus(odds)
+
+    def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
+        rate = extra * jnp.exp(f)
+        return rate, rate + rate**2 / self.shape.value
+
+    def predict(self, mean: Points, variance: Points, extra: Points) -> tuple[Points, Points]:
+        rate = extra * jnp.exp(mean + variance / 2)
+        relative = jnp.exp(variance) / self.shape.value + jnp.expm1(variance)
+        return rate, rate + rate**2 * relative
+
+    def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
+        # A Poisson whose rate is Gamma-distributed.
+        of_rate, of_count = jax.random.split(key)
+        shape = self.shape.value
+        rate = extra * jnp.exp(f) * jax.random.gamma(of_rate, shape, f.shape) / shape
+        return jax.random.poisson(of_count, rate).astype(float)
+
+    def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
+        return np.log((y + 0.5) / extra)
+
+    def valid(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
+        return is_count(y)
+
+    def highest_log_density(self, y: Points, extra: Points) -> Points:
+        return jnp.zeros_like(y)

@@ -1,0 +1,166 @@
+"""Observations with outliers.
+
+A Student-t is a mixture of Gaussians over its precision u: with z = (y − f)²/(df · scale²),
+
+    (1 + z)⁻ᵇ = 1/Γ(b) ∫ uᵇ⁻¹ exp(−u − u z) du,    log(1 + z) = ∫ (1 − exp(−u z)) exp(−u) du/u.
+
+For f ~ N(mean, variance) the expectation of exp(−u z) is known, so both integrals are over u
+alone: smooth in log u whatever the variance, which Gauss–Hermite in f is not, and nothing hinges
+on how many peaks N(f) p(y | f) has. The trapezoidal rule in log u does the rest.
+"""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln
+from jaxtyping import Array, PRNGKeyArray
+
+from stategp.likelihoods._base import Likelihood, Points, check_quadrature
+from stategp.likelihoods._quadrature import Sums, Tilted
+from stategp.parameters import Parameter, Value, positive
+
+_NODES = 64
+_DROP = 32.0  # nats below the peak at which an integrand is over
+
+
+class StudentT(Likelihood):
+    """y = f(x) + scale · t, where t has a Student-t distribution with `df` degrees of freedom.
+
+    `quadrature` is the number of nodes of its integrals.
+
+    >>> import stategp as sg
+    >>> sg.likelihoods.StudentT(df=3.0, scale=0.5)
+    StudentT(df=3, scale=0.5)
+    """
+
+    df: Parameter
+    scale: Parameter
+    quadrature: int = eqx.field(static=True)
+
+    def __init__(self, *, df: Value = None, scale: Value = None, quadrature: int = _NODES):
+        self.df = positive("df", df, default=4.0, role="shape")
+        self.scale = positive("scale", scale, default=1.0, role="scale")
+        self.quadrature = check_quadrature(quadrature)
+
+    def _log_peak(self) -> Array:
+        df = self.df.value
+        ratio = gammaln((df + 1) / 2) - gammaln(df / 2)
+        return ratio - jnp.log(math.pi * df) / 2 - jnp.log(self.scale.value)
+
+    def _relative(self, y: Points, mean: Points, variance: Points) -> tuple[Points, Points]:
+        """z at the mean, and twice the variance in the same unit."""
+        unit = self.df.value * self.scale.value**2
+        return (y - mean) ** 2 / unit, 2 * variance / unit
+
+    def log_density(self, y: Points, f: Points, extra: Points) -> Points:
+        z = (y - f) ** 2 / (self.df.value * self.scale.value**2)
+        return self._log_peak() - (self.df.value + 1) / 2 * jnp.log1p(z)
+
+    def expected_log_density(
+        self, y: Points, mean: Points, variance: Points, extra: Points
+    ) -> Points:
+        z, spread = self._relative(y, mean, variance)
+        logarithm = _expected_log1p(z, spread, self.quadrature)
+        return self._log_peak() - (self.df.value + 1) / 2 * logarithm
+
+    def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
+        return self.predict(f, jnp.zeros_like(f), extra)
+
+    def predict(self, mean: Points, variance: Points, extra: Points) -> tuple[Points, Points]:
+        df = self.df.value
+        own = self.scale.value**2 * df / jnp.where(df > 2, df - 2, 1.0)
+        return mean, variance + jnp.where(df > 2, own, jnp.inf)
+
+    def tilted(
+        self, y: Points, mean: Points, variance: Points, extra: Points, power: float = 1.0
+    ) -> Tilted:
+        exponent = power * (self.df.value + 1) / 2
+        z, spread = self._relative(y, mean, variance)
+        log_mass, pull, pull_variance = _mixture(z, spread, exponent, self.quadrature)
+        residual = y - mean
+        return Tilted(
+            power * self._log_peak() - gammaln(exponent) + log_mass,
+            mean + pull * residual,
+            (1 - pull) * variance + pull_variance * residual**2,
+        )
+
+    def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
+        return f + self.scale.value * jax.random.t(key, self.df.value, f.shape)
+
+    def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
+        return y
+
+    def highest_log_density(self, y: Points, extra: Points) -> Points:
+        return jnp.full(y.shape, self._log_peak())
+
+
+def _expected_log1p(z: Points, spread: Points, nodes: int) -> Points:
+    """E[log(1 + z)], as ∫ (1 − E[exp(−u z)]) exp(−u) d log u."""
+    # For small u the integrand is a·u + b·u² + …: both are summed over all nodes left of `start`.
+    a = z + spread / 2
+    b = -(spread**2 / 4 + z * spread + a**2 / 2 + a)
+    start = jax.lax.stop_gradient(-jnp.log(jnp.maximum(1.0, z + spread)) + math.log(1e-4))
+    step = (math.log(30.0) - start) / nodes
+    first = jnp.exp(start)
+    below = a * first / jnp.expm1(step) + b * first**2 / jnp.expm1(2 * step)
+
+    def term(total: Points, index: Array) -> tuple[Points, None]:
+        u = jnp.exp(start + step * index)
+        log_expected = -jnp.log1p(spread * u) / 2 - z * u / (1 + spread * u)
+        return total - jnp.expm1(log_expected) * jnp.exp(-u), None
+
+    total, _ = jax.lax.scan(term, below, jnp.arange(nodes + 1.0))
+    return step * total
+
+
+def _mixture(
+    z: Points, spread: Points, exponent: Array, nodes: int
+) -> tuple[Points, Points, Points]:
+    """log ∫ uᵇ exp(−u) E[exp(−u z)] d log u, and the gain's mean and variance under its integrand.
+
+    Given u, f is Gaussian with gain k = spread · u / (1 + spread · u) towards y.
+    """
+
+    def log_term(u: Points) -> Points:
+        return exponent * jnp.log(u) - u - jnp.log1p(spread * u) / 2 - z * u / (1 + spread * u)
+
+    # All peaks lie between these two, and beyond them the integrand falls at a known rate.
+    left = jnp.log(exponent / (1 + spread / 2 + z)) - _DROP / exponent
+    right = jnp.log(exponent) + jnp.log1p(_DROP / exponent)
+    margin = jnp.sqrt(2 * _DROP / exponent)
+    left, right = jax.lax.stop_gradient((left - margin, right + margin))
+    width = (right - left) / nodes
+
+    def highest(best: Points, index: Array) -> tuple[Points, None]:
+        return jnp.maximum(best, log_term(jnp.exp(left + width * index))), None
+
+    steps = jnp.arange(nodes + 1.0)
+    peak, _ = jax.lax.scan(highest, jnp.full_like(z, -jnp.inf), steps)
+    peak = jax.lax.stop_gradient(peak)
+
+    def extent(ends: tuple[Points, Points], index: Array) -> tuple[tuple[Points, Points], None]:
+        at = left + width * index
+        matters = log_term(jnp.exp(at)) > peak - _DROP
+        lower = jnp.where(matters, jnp.minimum(ends[0], at - width), ends[0])
+        upper = jnp.where(matters, jnp.maximum(ends[1], at + width), ends[1])
+        return (lower, upper), None
+
+    ends = (jnp.full_like(z, right), left)
+    (lower, upper), _ = jax.lax.scan(extent, ends, steps)
+    lower, upper = jax.lax.stop_gradient((lower, upper))
+    fine = 3 * nodes
+    step = (upper - lower) / fine
+
+    def term(sums: Sums, index: Array) -> tuple[Sums, None]:
+        u = jnp.exp(lower + step * index)
+        mass = jnp.exp(log_term(u) - peak)
+        gain = spread * u / (1 + spread * u)
+        return (sums[0] + mass, sums[1] + mass * gain, sums[2] + mass * gain**2), None
+
+    zeros = jnp.zeros_like(z)
+    (total, first, second), _ = jax.lax.scan(term, (zeros, zeros, zeros), jnp.arange(fine + 1.0))
+    pull = first / total
+    return jnp.log(total * step) + peak, pull, second / total - pull**2

@@ -1,0 +1,110 @@
+"""Dense twins of approximate inference: full covariance matrices, textbook algorithms, NumPy.
+
+Log densities here come from SciPy or are written out, not from the library.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import stats
+from scipy.optimize import minimize
+
+
+class Approximation(NamedTuple):
+    log_evidence: float  # the bound, or the method's approximation of it
+    mean: np.ndarray
+    variance: np.ndarray
+
+
+def variational(K, expected) -> Approximation:
+    """The best Gaussian for f ~ N(0, K), found by L-BFGS on a whitened mean and factor.
+
+    `expected(mean, variance)` is Σ E[log p(y | f)] as a JAX function.
+    """
+    n = len(K)
+    root = np.linalg.cholesky(K + 1e-12 * np.eye(n) * np.trace(K) / n)
+    lower = np.tril_indices(n)
+
+    def bound(parameters):
+        mean, factor = parameters[:n], jnp.zeros((n, n)).at[lower].set(parameters[n:])
+        spread = root @ factor
+        fit = expected(root @ mean, jnp.sum(spread**2, axis=1))
+        diagonal = jnp.diagonal(factor)
+        kl = (jnp.sum(factor**2) + mean @ mean - n) / 2 - jnp.sum(jnp.log(jnp.abs(diagonal)))
+        return kl - fit
+
+    value_and_grad = jax.jit(jax.value_and_grad(bound))
+    start = np.concatenate([np.zeros(n), np.eye(n)[lower]])
+    for _ in range(3):  # L-BFGS restarted forgets a bad history
+        found = minimize(
+            lambda v: tuple(np.asarray(part) for part in value_and_grad(v)),
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-16, "gtol": 1e-10, "maxcor": 50},
+        )
+        start = found.x
+    factor = np.zeros((n, n))
+    factor[lower] = found.x[n:]
+    return Approximation(-found.fun, root @ found.x[:n], np.sum((root @ factor) ** 2, axis=1))
+
+
+def quadrature(log_density, y, order=80):
+    """Σ E[log p(y | f)] by Gauss–Hermite, for `variational`."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(order)
+    weights = weights / np.sqrt(2 * np.pi)
+
+    def expected(mean, variance):
+        f = mean[:, None] + jnp.sqrt(variance)[:, None] * nodes[None, :]
+        return jnp.sum(log_density(y[:, None], f) * weights[None, :])
+
+    return expected
+
+
+def laplace_logit(K, y) -> Approximation:
+    """Newton's method for logistic classification (Rasmussen & Williams, algorithm 3.1)."""
+    sign, f = 2 * y - 1, np.zeros(len(y))
+    for _ in range(100):
+        p = 1 / (1 + np.exp(-f))
+        W = p * (1 - p)
+        B = np.eye(len(y)) + np.sqrt(W)[:, None] * K * np.sqrt(W)
+        b = W * f + (y - p)
+        a = b - np.sqrt(W) * np.linalg.solve(B, np.sqrt(W) * (K @ b))
+        f = K @ a
+    _, log_det = np.linalg.slogdet(B)
+    evidence = -a @ f / 2 - np.sum(np.logaddexp(0, -sign * f)) - log_det / 2
+    half = np.linalg.solve(np.linalg.cholesky(B), np.sqrt(W)[:, None] * K)
+    return Approximation(evidence, f, np.diag(K) - np.sum(half**2, axis=0))
+
+
+def ep_probit(K, y, sweeps=60) -> Approximation:
+    """Sequential EP for probit classification (Rasmussen & Williams, algorithm 3.5)."""
+    sign, n = 2 * y - 1, len(y)
+    tau, nu = np.zeros(n), np.zeros(n)
+    S, m = K.copy(), np.zeros(n)
+    for _ in range(sweeps):
+        for i in range(n):
+            tau_c, nu_c = 1 / S[i, i] - tau[i], m[i] / S[i, i] - nu[i]
+            m_c, v_c = nu_c / tau_c, 1 / tau_c
+            z = sign[i] * m_c / np.sqrt(1 + v_c)
+            ratio = np.exp(stats.norm.logpdf(z) - stats.norm.logcdf(z))
+            m_hat = m_c + sign[i] * v_c * ratio / np.sqrt(1 + v_c)
+            v_hat = v_c - v_c**2 * ratio / (1 + v_c) * (z + ratio)
+            change = 1 / v_hat - tau_c - tau[i]
+            tau[i], nu[i] = tau[i] + change, m_hat / v_hat - nu_c
+            S = S - np.outer(S[:, i], S[:, i]) * change / (1 + change * S[i, i])
+            m = S @ nu
+        B = np.eye(n) + np.sqrt(tau)[:, None] * K * np.sqrt(tau)
+        half = np.linalg.solve(np.linalg.cholesky(B), np.sqrt(tau)[:, None] * K)
+        S = K - half.T @ half
+        m = S @ nu
+    tau_c, nu_c = 1 / np.diag(S) - tau, m / np.diag(S) - nu
+    m_c, v_c = nu_c / tau_c, 1 / tau_c
+    # log Z = Σ log Ẑ_i + log N(μ̃; 0, K + Σ̃) − Σ log N(μ̃_i; m_c, Σ̃_i + v_c)
+    pseudo, noise = nu / tau, 1 / tau
+    joint = stats.multivariate_normal(np.zeros(n), K + np.diag(noise)).logpdf(pseudo)
+    local = stats.norm.logpdf(pseudo, m_c, np.sqrt(noise + v_c))
+    tilted = stats.norm.logcdf(sign * m_c / np.sqrt(1 + v_c))
+    return Approximation(joint + np.sum(tilted - local), m, np.diag(S))

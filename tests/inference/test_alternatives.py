@@ -1,0 +1,128 @@
+"""Laplace, power EP and the logistic bound, against dense implementations."""
+
+import numpy as np
+import pytest
+
+import stategp as sg
+from stategp import kernels as k
+from stategp import likelihoods as lik
+from tests import dense, dense_inference
+
+N = 200
+RNG = np.random.default_rng(0)
+X = np.sort(RNG.uniform(0, 10, N))
+F = 2 * np.sin(X)
+Y = (RNG.uniform(size=N) < 1 / (1 + np.exp(-F))).astype(float)
+KERNEL = k.Matern32(variance=2.0, lengthscale=1.5)
+K = np.asarray(KERNEL(X, X))
+LOGIT, PROBIT = (sg.GP(KERNEL, lik.Bernoulli(link=link)) for link in ["logit", "probit"])
+
+
+def assert_same(posterior, expected, tolerance):
+    mean, variance = posterior.predict_f(X)
+    np.testing.assert_allclose(posterior.elbo, expected.log_evidence, rtol=tolerance)
+    np.testing.assert_allclose(mean, expected.mean, atol=tolerance)
+    np.testing.assert_allclose(variance, expected.variance, atol=tolerance)
+
+
+def test_laplace_is_the_dense_one():
+    posterior = sg.condition(LOGIT, X, Y, inducing="data", method="laplace")
+    assert posterior.fit_result.converged
+    assert_same(posterior, dense_inference.laplace_logit(K, Y), 1e-8)
+
+
+def test_ep_is_the_dense_one():
+    posterior = sg.condition(PROBIT, X, Y, inducing="data", method="ep")
+    assert posterior.fit_result.converged
+    assert_same(posterior, dense_inference.ep_probit(K, Y), 1e-6)
+
+
+@pytest.fixture(scope="module")
+def variational():
+    return sg.condition(LOGIT, X, Y, inducing="data")
+
+
+def test_the_logistic_bound_is_a_lower_one(variational):
+    posterior = sg.condition(LOGIT, X, Y, inducing="data", method="vb")
+    assert posterior.fit_result.converged
+    assert variational.elbo - 0.02 * N < posterior.elbo < variational.elbo
+    np.testing.assert_allclose(posterior.predict_f(X)[0], variational.predict_f(X)[0], atol=0.15)
+    assert isinstance(posterior.model.likelihood, lik.Bernoulli)
+
+
+def test_small_powers_approach_the_variational_answer(variational):
+    distances = []
+    for power in [1.0, 0.5, 0.05]:
+        posterior = sg.condition(LOGIT, X, Y, inducing="data", method=sg.PowerEP(power=power))
+        assert posterior.fit_result.converged
+        mean, variance = posterior.predict_f(X)
+        exact_mean, exact_variance = variational.predict_f(X)
+        distances.append(np.max(np.abs(variance - exact_variance)))
+    assert distances[0] > distances[1] > distances[2]
+    assert distances[2] < 0.002
+    np.testing.assert_allclose(posterior.elbo, variational.elbo, atol=0.2)
+
+
+def test_gaussian_observations_make_all_methods_the_same():
+    y = F + 0.3 * RNG.standard_normal(N)
+    model = sg.GP(KERNEL, lik.Gaussian(variance=0.09))
+    exact = dense.gp(KERNEL, X, y, 0.09, X)
+    for method in ["natural", "laplace", "ep", sg.PowerEP(power=0.3)]:
+        posterior = sg.condition(model, X, y, inducing="data", method=method)
+        expected = dense_inference.Approximation(exact.log_evidence, exact.mean, exact.variance)
+        assert_same(posterior, expected, 1e-7)
+
+
+def test_sparse_power_ep_of_gaussian_observations_is_fitc():
+    """Power 1: the residual variance adds to the noise of each observation (FITC)."""
+    y = F + 0.3 * RNG.standard_normal(N)
+    z = np.linspace(0, 10, 9)
+    model = sg.GP(KERNEL, lik.Gaussian(variance=0.09))
+    posterior = sg.condition(model, X, y, inducing=z, method="ep")
+    Kuu, Kfu = dense.state_covariances(KERNEL, z, X)
+    Q = Kfu @ np.linalg.solve(Kuu, Kfu.T)
+    C = Q + np.diag(0.09 + np.diag(K) - np.diag(Q))
+    _, log_det = np.linalg.slogdet(C)
+    fitc = -(y @ np.linalg.solve(C, y) + log_det + N * np.log(2 * np.pi)) / 2
+    np.testing.assert_allclose(posterior.elbo, fitc, rtol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["laplace", "ep", "vb"])
+def test_hyperparameters_are_learned_to_a_maximum(method):
+    x, y = X[::2], Y[::2]
+    start = sg.GP(k.Matern32(variance=1.0, lengthscale=1.0), lik.Bernoulli())
+    fitted = sg.fit(start, x, y, inducing=25, method=method)
+    assert fitted.fit_result.converged
+    for name in ["variance", "lengthscale"]:
+        for factor in [0.95, 1.05]:
+            values = {
+                n: float(getattr(fitted.model.kernel, n)) * (factor if n == name else 1.0)
+                for n in ["variance", "lengthscale"]
+            }
+            other = sg.condition(
+                sg.GP(k.Matern32(**values), lik.Bernoulli()), x, y, inducing=25, method=method
+            )
+            assert other.elbo < fitted.elbo
+
+
+def test_what_does_not_go_together_is_refused_in_words():
+    with pytest.raises(ValueError, match="bound on the logistic function"):
+        sg.condition(PROBIT, X, Y, method="vb")
+    with pytest.raises(ValueError, match="one latent function"):
+        sg.condition(sg.GP(KERNEL, "heteroscedastic"), X, F, method="ep")
+    with pytest.raises(ValueError, match="does not take weights"):
+        sg.condition(LOGIT, X, Y, method="ep", weights=np.full(N, 2.0))
+    with pytest.raises(ValueError, match="method must be one of"):
+        sg.condition(LOGIT, X, Y, method="mcmc")
+    with pytest.raises(ValueError, match="minibatches go with"):
+        sg.fit(LOGIT, X, Y, method="laplace", batch_size=10)
+    with pytest.raises(ValueError, match="goes with optimiser='lbfgs'"):
+        sg.fit(LOGIT, X, Y, method="laplace", optimiser="adam")
+    with pytest.raises(ValueError, match="optimiser must be"):
+        sg.fit(LOGIT, X, Y, optimiser="sgd")
+    with pytest.raises(ValueError, match="power and damping"):
+        sg.PowerEP(power=2.0)
+    with pytest.raises(ValueError, match="exposure has no meaning for Bernoulli"):
+        sg.condition(LOGIT, X, Y, exposure=2.0)
+    with pytest.raises(ValueError, match=r"be 0 or 1.*y\[0\] is 3"):
+        sg.condition(LOGIT, X, Y + 2)

@@ -1,0 +1,126 @@
+"""Adam, L-BFGS on everything, minibatches: all lead to the bound that natural gradients find."""
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import stategp as sg
+from stategp import kernels as k
+from stategp import likelihoods as lik
+from stategp.data import observe
+from stategp.inference import evaluate, geometry
+from stategp.inference._bound import starting_sites, with_gradient
+from stategp.inference._optax import take_batch
+
+RNG = np.random.default_rng(0)
+X = np.sort(RNG.uniform(0, 10, 120))
+Y = RNG.poisson(np.exp(1 + np.sin(X))).astype(float)
+START = sg.GP(k.Matern32(variance=1.0, lengthscale=1.0), "poisson")
+Z = np.linspace(0, 10, 9)
+
+
+@pytest.fixture(scope="module")
+def best():
+    return sg.fit(START, X, Y, inducing=Z)
+
+
+@pytest.fixture(scope="module")
+def conditioned():
+    return sg.condition(START, X, Y, inducing=Z)
+
+
+def test_adam_on_the_hyperparameters(best):
+    fitted = sg.fit(START, X, Y, inducing=Z, optimiser=optax.adam(0.1), max_steps=300)
+    np.testing.assert_allclose(fitted.elbo, best.elbo, atol=1e-3)
+    assert fitted.fit_result.converged
+
+
+def test_lbfgs_on_everything(best, conditioned):
+    fitted = sg.fit(START, X, Y, inducing=Z, method="gradient", max_steps=2000)
+    np.testing.assert_allclose(fitted.elbo, best.elbo, atol=1e-3)
+    fixed = sg.condition(START, X, Y, inducing=Z, method="gradient", max_steps=2000)
+    np.testing.assert_allclose(fixed.elbo, conditioned.elbo, atol=1e-4)
+    assert fixed.model == START or repr(fixed.model) == repr(START)
+    np.testing.assert_allclose(fixed.predict_f(X)[0], conditioned.predict_f(X)[0], atol=0.01)
+
+
+def test_adam_on_everything(conditioned):
+    with pytest.warns(sg.NotConvergedWarning):
+        short = sg.condition(
+            START, X, Y, inducing=Z, method="gradient", optimiser="adam", max_steps=5
+        )
+    fixed = sg.condition(
+        START, X, Y, inducing=Z, method="gradient", optimiser=optax.adam(0.05), max_steps=1500
+    )
+    assert short.elbo < fixed.elbo < conditioned.elbo + 1e-9
+    np.testing.assert_allclose(fixed.elbo, conditioned.elbo, atol=0.05)
+
+
+def test_minibatches(best):
+    fitted = sg.fit(START, X, Y, inducing=Z, batch_size=30, max_steps=600)
+    assert best.elbo - 0.005 * abs(best.elbo) < fitted.elbo <= best.elbo + 1e-6
+    again = sg.fit(START, X, Y, inducing=Z, batch_size=30, max_steps=600)
+    assert again.elbo == fitted.elbo  # the same seed, the same batches
+
+
+def test_a_batch_estimates_the_bound_its_gradient_and_its_sites_without_bias():
+    data = observe(X[:60], Y[:60], START.likelihood)
+    inducing = jnp.asarray(Z)
+    guess = jnp.asarray(START.likelihood.guess(np.asarray(data.y), np.asarray(data.extra)))
+
+    def everything(part, sites):
+        shape = geometry(START, part.x, inducing)
+        q = evaluate(START, part, shape, sites, project=True)
+        return jnp.concatenate(
+            [q.elbo[None], with_gradient(START, part, shape, q)[None]]
+            + [q.target[0].linear.ravel(), q.target[0].precision.ravel()]
+        )
+
+    sites = starting_sites(START, data, geometry(START, data.x, inducing), guess)
+    parts = [take_batch(data, jnp.arange(start, 60, 6)) for start in range(6)]
+    average = sum(everything(part, sites) for part in parts) / 6
+    np.testing.assert_allclose(average, everything(data, sites), rtol=1e-9, atol=1e-9)
+
+
+def test_minibatches_of_heavy_tails_stay_finite():
+    y = np.sin(X) + 0.1 * RNG.standard_normal(120)
+    y[::17] = 1e3
+    model = sg.GP(k.Matern32(), "student_t")
+    posterior = sg.fit(model, X, y, inducing=Z, batch_size=20, max_steps=400)
+    clean = np.delete(np.arange(120), np.arange(0, 120, 17))
+    mean, variance = posterior.predict_f(X[clean])
+    assert np.isfinite(posterior.elbo)
+    np.testing.assert_allclose(mean, np.sin(X[clean]), atol=0.35)
+    assert np.all(np.asarray(variance) > 0)
+
+
+def test_a_step_to_nowhere_ends_at_the_last_good_place():
+    with pytest.warns(sg.NotConvergedWarning, match="use smaller steps"):
+        posterior = sg.fit(START, X, Y, inducing=Z, optimiser=optax.sgd(1e9), max_steps=50)
+    assert np.isfinite(posterior.elbo)
+
+
+def test_any_optax_optimiser_and_schedule():
+    schedule = optax.exponential_decay(0.3, 50, 0.5)
+    posterior = sg.fit(
+        START,
+        X,
+        Y,
+        inducing=Z,
+        batch_size=40,
+        optimiser=optax.chain(optax.clip(1.0), optax.rmsprop(1e-2)),
+        step_size=schedule,
+        max_steps=100,
+        seed=3,
+    )
+    np.testing.assert_allclose(posterior.fit_result.step_sizes[:3], [schedule(i) for i in range(3)])
+    assert len(posterior.fit_result.trace) == 100
+
+
+def test_student_t_minibatch_and_gaussian_minibatch_agree_with_the_exact_answer():
+    y = np.sin(X) + 0.3 * RNG.standard_normal(120)
+    model = sg.GP(k.Matern32(lengthscale=2.0), lik.Gaussian(variance=0.09))
+    exact = sg.condition(model, X, y, inducing=Z)
+    batches = sg.condition(model, X, y, inducing=Z, batch_size=40, max_steps=600)
+    np.testing.assert_allclose(batches.elbo, exact.elbo, atol=0.3)

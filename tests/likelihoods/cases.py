@@ -1,0 +1,171 @@
+"""One table of likelihoods, each with SciPy's distribution of the same observations."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special, stats
+
+from stategp import likelihoods as lik
+from tests.likelihoods import reference
+
+
+class Case(NamedTuple):
+    likelihood: lik.Likelihood
+    log_density: Callable[[float, np.ndarray], np.ndarray]  # of y and f
+    distribution: Callable[[np.ndarray], Any]  # SciPy's, given f
+    y: list[float]
+    all_y: np.ndarray  # every y (discrete), or a grid (continuous)
+    weights: np.ndarray  # so that Σ weights · density = 1
+    extra: float = 1.0
+    centre: Callable[[float], float] | None = None  # the f that y points at, where it is sharp
+
+
+def _ordinal(link: str, cuts: list[float]) -> Callable[[np.ndarray], Any]:
+    family = stats.logistic if link == "logit" else stats.norm
+
+    class Levels:
+        def __init__(self, f: np.ndarray):
+            above = family.sf(np.asarray(cuts) - np.asarray(f)[..., None])
+            self._mean = above.sum(-1)
+            self._second = (above * (2 * np.arange(1, len(cuts) + 1) - 1)).sum(-1)
+
+        def mean(self) -> np.ndarray:
+            return self._mean
+
+        def var(self) -> np.ndarray:
+            return self._second - self._mean**2
+
+    return Levels
+
+
+_T = np.linspace(-1, 1, 801)
+_REAL = np.sinh(_T * np.arcsinh(1e5)), np.cosh(_T * np.arcsinh(1e5)) * np.arcsinh(1e5) / 400
+_POSITIVE = np.exp(_T * 40), np.exp(_T * 40) * 40 / 400
+_UNIT = special.expit(_T * 34), special.expit(_T * 34) * special.expit(-_T * 34) * 34 / 400
+_LABELS = np.arange(2.0), np.ones(2)
+_COUNTS = np.arange(3000.0), np.ones(3000)
+_CUTS = [-1.2, 0.1, 0.9]
+
+
+def _identity(y: float) -> float:
+    return y
+
+
+CASES = {
+    "gaussian": Case(
+        lik.Gaussian(variance=0.3),
+        reference.gaussian(1.3),
+        lambda f: stats.norm(f, np.sqrt(1.3)),
+        [0.0, 3.0],
+        *_REAL,
+    ),
+    "student_t": Case(
+        lik.StudentT(df=3.0, scale=0.7),
+        reference.student_t(3.0, 0.7),
+        lambda f: stats.t(3.0, loc=f, scale=0.7),
+        [0.0, 0.8, -30.0],
+        *_REAL,
+        centre=_identity,
+    ),
+    "laplace": Case(
+        lik.Laplace(scale=0.7),
+        reference.laplace(0.7),
+        lambda f: stats.laplace(f, 0.7),
+        [0.0, 0.8, -30.0],
+        *_REAL,
+        centre=_identity,
+    ),
+    "bernoulli": Case(
+        lik.Bernoulli(),
+        reference.bernoulli("logit"),
+        lambda f: stats.bernoulli(special.expit(f)),
+        [0.0, 1.0],
+        *_LABELS,
+    ),
+    "bernoulli_probit": Case(
+        lik.Bernoulli(link="probit"),
+        reference.bernoulli("probit"),
+        lambda f: stats.bernoulli(special.ndtr(f)),
+        [0.0, 1.0],
+        *_LABELS,
+    ),
+    "binomial": Case(
+        lik.Binomial(),
+        reference.binomial("logit", 5),
+        lambda f: stats.binom(5, special.expit(f)),
+        [0.0, 2.0, 5.0],
+        np.arange(6.0),
+        np.ones(6),
+        extra=5.0,
+    ),
+    "binomial_probit": Case(
+        lik.Binomial(link="probit"),
+        reference.binomial("probit", 5),
+        lambda f: stats.binom(5, special.ndtr(f)),
+        [0.0, 2.0, 5.0],
+        np.arange(6.0),
+        np.ones(6),
+        extra=5.0,
+    ),
+    "poisson": Case(
+        lik.Poisson(),
+        reference.poisson(1.7),
+        lambda f: stats.poisson(1.7 * np.exp(f)),
+        [0.0, 3.0, 20.0],
+        *_COUNTS,
+        extra=1.7,
+    ),
+    "negative_binomial": Case(
+        lik.NegativeBinomial(shape=2.5),
+        reference.negative_binomial(2.5, 1.7),
+        lambda f: stats.nbinom(2.5, 2.5 / (2.5 + 1.7 * np.exp(f))),
+        [0.0, 3.0, 20.0],
+        *_COUNTS,
+        extra=1.7,
+    ),
+    "exponential": Case(
+        lik.Exponential(),
+        reference.gamma(1.0),
+        lambda f: stats.expon(scale=np.exp(f)),
+        [0.1, 1.0, 9.0],
+        *_POSITIVE,
+    ),
+    "gamma": Case(
+        lik.Gamma(shape=2.5),
+        reference.gamma(2.5),
+        lambda f: stats.gamma(2.5, scale=np.exp(f) / 2.5),
+        [0.1, 1.0, 9.0],
+        *_POSITIVE,
+    ),
+    "weibull": Case(
+        lik.Weibull(shape=1.5),
+        reference.weibull(1.5),
+        lambda f: stats.weibull_min(1.5, scale=np.exp(f)),
+        [0.1, 1.0, 9.0],
+        *_POSITIVE,
+    ),
+    "beta": Case(
+        lik.Beta(precision=6.0),
+        reference.beta(6.0),
+        lambda f: stats.beta(6 * special.expit(f), 6 * special.expit(-f)),
+        [0.02, 0.5, 0.9],
+        *_UNIT,
+    ),
+    "ordinal": Case(
+        lik.Ordinal(4, cutpoints=_CUTS),
+        reference.ordinal("logit", _CUTS),
+        _ordinal("logit", _CUTS),
+        [0.0, 1.0, 2.0, 3.0],
+        np.arange(4.0),
+        np.ones(4),
+    ),
+    "ordinal_probit": Case(
+        lik.Ordinal(4, link="probit", cutpoints=_CUTS),
+        reference.ordinal("probit", _CUTS),
+        _ordinal("probit", _CUTS),
+        [0.0, 1.0, 2.0, 3.0],
+        np.arange(4.0),
+        np.ones(4),
+    ),
+}

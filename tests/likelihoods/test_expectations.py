@@ -1,0 +1,208 @@
+"""E[log p(y | f)] and its derivatives against integrals done by brute force."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from stategp import likelihoods as lik
+from stategp.likelihoods._bernoulli import LogisticBound
+from stategp.parameters import to_vector, with_vector
+from tests.likelihoods import reference
+from tests.likelihoods.cases import CASES, Case
+
+
+def expected(likelihood, y, mean, variance, extra=1.0):
+    """The value, and the derivatives in mean and variance, one column each."""
+    y, mean, variance = (jnp.asarray(v, dtype=float) for v in (y, mean, variance))
+    ones, extras = jnp.ones_like(mean), jnp.full(y.shape, extra)
+
+    @jax.jit
+    def all_three(mean, variance):
+        def value(mean, variance):
+            return likelihood.expected_log_density(y, mean, variance, extras)
+
+        result, in_mean = jax.jvp(lambda m: value(m, variance), (mean,), (ones,))
+        return result, in_mean, jax.jvp(lambda v: value(mean, v), (variance,), (ones,))[1]
+
+    return np.stack(all_three(mean, variance), axis=-1)
+
+
+def likelihood_slopes(likelihood, y):
+    return lambda f: likelihood.slopes(jnp.full(f.shape, y), f, jnp.ones_like(f))
+
+
+def by_hand(case: Case, points):
+    centre = case.centre or (lambda y: None)
+    return np.stack(
+        [reference.expectation(case.log_density, *point, kink=centre(point[0])) for point in points]
+    )
+
+
+def error(ours, theirs):
+    return np.max(np.abs(ours - theirs) / (1 + np.abs(theirs)))
+
+
+@functools.cache
+def table(name: str):
+    """Points (y, mean, variance) and what we make of them: compiled once for all the tests."""
+    case = CASES[name]
+    rng = np.random.default_rng(1)
+    points = list(itertools.product(case.y, [-1.3, 0.37, 2.0], [0.0, 1e-6, 0.3, 1.0]))
+    points += list(itertools.product(case.y, 4 * rng.normal(size=10), [1e-3, *rng.gamma(1, 2, 4)]))
+    points = np.array(points)
+    return points, expected(case.likelihood, *points.T, case.extra)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_value_and_derivatives(name: str) -> None:
+    case = CASES[name]
+    points, ours = table(name)
+    chosen = (points[:, 2] >= 1e-6) & (points[:, 2] <= 1.0) & (np.abs(points[:, 1]) <= 2)
+    assert error(ours[chosen], by_hand(case, points[chosen])) < 1e-8
+
+
+@pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.likelihood.log_concave])
+def test_log_concave_ones_never_curve_up(name: str) -> None:
+    assert np.all(table(name)[1][:, 2] <= 0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_log_density_and_its_slopes(name: str) -> None:
+    case = CASES[name]
+    points, ours = table(name)
+    still = points[:, 2] == 0
+    y, f = (jnp.asarray(column) for column in points[still, :2].T)
+    extra = jnp.full(y.shape, case.extra)
+    slopes = np.stack(jax.jit(lambda f: case.likelihood.slopes(y, f, extra))(f), -1)
+    if name != "laplace":  # it has no second derivative at y: see below
+        # Without variance the expectation is the density itself.
+        np.testing.assert_allclose(ours[still], slopes * [1, 1, 0.5], rtol=1e-9, atol=1e-15)
+    near = [case.log_density(a, np.array([b - 1e-5, b, b + 1e-5])) for a, b in points[still, :2]]
+    theirs = np.array(near)
+    np.testing.assert_allclose(slopes[:, 0], theirs[:, 1], rtol=1e-12, atol=1e-12)
+    central = (theirs[:, 2] - theirs[:, 0]) / 2e-5
+    np.testing.assert_allclose(slopes[:, 1], central, rtol=1e-6, atol=1e-8)
+    assert np.all(slopes[:, 0] <= case.likelihood.highest_log_density(y, extra) + 1e-12)
+
+
+@pytest.mark.parametrize("name", [n for n, c in CASES.items() if to_vector(c.likelihood).size])
+def test_gradient_in_the_parameters(name: str) -> None:
+    case = CASES[name]
+    y = jnp.asarray(case.y)
+    mean, variance, extra = (jnp.full(y.shape, v) for v in (0.4, 0.5, case.extra))
+
+    @jax.jit
+    def total(vector):
+        likelihood = with_vector(case.likelihood, vector)
+        return jnp.sum(likelihood.expected_log_density(y, mean, variance, extra))
+
+    start = to_vector(case.likelihood)
+    steps = 1e-5 * jnp.eye(start.size)
+    central = [(total(start + step) - total(start - step)) / 2e-5 for step in steps]
+    np.testing.assert_allclose(jax.grad(total)(start), central, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("ratio", [0.1, 1.0, 5.0, 1e3])  # √variance / scale
+def test_student_t_at_any_ratio_of_variance_to_scale(ratio: float) -> None:
+    for df in (1.0, 4.0, 100.0):
+        case = CASES["student_t"]._replace(log_density=reference.student_t(df, 1.0))
+        points = list(itertools.product([0.0, 3.0, 100.0, 1e4], [0.0], [ratio**2]))
+        ours = expected(lik.StudentT(df=df, scale=1.0), *np.array(points).T)
+        assert error(ours, by_hand(case, points)) < 1e-8
+
+
+@pytest.mark.parametrize(
+    ("name", "within", "beyond"),
+    # At variance 4 (wide for these) 32 nodes give this; 100 give the second.
+    [("bernoulli", 1e-6, 1e-12), ("negative_binomial", 1e-5, 1e-11), ("beta", 1e-4, 1e-9)],
+)
+def test_more_nodes_for_wider_distributions(name: str, within: float, beyond: float) -> None:
+    case = CASES[name]
+    points = list(itertools.product(case.y, [0.0, 2.0], [4.0]))
+    theirs = by_hand(case, points)
+    few = error(expected(case.likelihood, *np.array(points).T, case.extra), theirs)
+    finer = _with_nodes(case.likelihood, 100)
+    many = error(expected(finer, *np.array(points).T, case.extra), theirs)
+    assert beyond < few < within
+    assert many < beyond
+
+
+def _with_nodes(likelihood, nodes):
+    arguments = {
+        f: getattr(likelihood, f) for f in ("link", "shape", "precision") if hasattr(likelihood, f)
+    }
+    return type(likelihood)(**arguments, quadrature=nodes)
+
+
+def test_laplace_is_finite_without_variance() -> None:
+    values = expected(lik.Laplace(scale=0.5), [1.0, 1.0], [1.0, 3.0], [0.0, 0.0])
+    assert np.all(np.isfinite(values))
+    np.testing.assert_allclose(values[:, 0], [0.0, -4.0], atol=1e-9)
+    np.testing.assert_allclose(values[1, 1:], [-2.0, 0.0])
+    assert -2 * values[0, 2] > 1e6
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_tails_of_the_links(link: str) -> None:
+    likelihood = lik.Bernoulli(link=link)
+    f = jnp.array([40.0, -40.0, 1e3, -1e3, 1e5, -1e5])
+    value, first, second = jax.jit(likelihood_slopes(likelihood, 1.0))(f)
+    with np.errstate(under="ignore"):
+        np.testing.assert_allclose(value, reference.bernoulli(link)(1, np.asarray(f)), rtol=1e-13)
+    # Left tail: log σ(f) ≈ f; log Φ(f) ≈ −f²/2 − log|f|, so λ = −f − 1/f, λ' = −1 + 1/f².
+    left = f[1::2]
+    expected_first = jnp.ones(3) if link == "logit" else -left - 1 / left + 2 / left**3
+    expected_second = jnp.zeros(3) if link == "logit" else -1 + 1 / left**2 - 6 / left**4
+    np.testing.assert_allclose(first[1::2], expected_first, rtol=1e-6)
+    np.testing.assert_allclose(second[1::2], expected_second, atol=1e-7)
+    np.testing.assert_allclose(first[::2], 0.0, atol=1e-16)
+    np.testing.assert_allclose(second[::2], 0.0, atol=1e-16)
+
+
+def test_ordinal_far_out_and_between_close_cuts() -> None:
+    for link in ("logit", "probit"):
+        likelihood = lik.Ordinal(3, link=link, cutpoints=[0.0, 1e-3])
+        f = jnp.array([-300.0, -30.0, 0.0, 30.0, 300.0])
+        for level in (0.0, 1.0, 2.0):
+            values = jax.jit(likelihood_slopes(likelihood, level))(f)
+            assert all(bool(jnp.all(jnp.isfinite(v))) for v in values)
+            assert jnp.all(values[2] <= 1e-12)
+        np.testing.assert_allclose(likelihood.probabilities(f).sum(-1), 1.0, rtol=1e-13)
+
+
+def test_logistic_bound_is_below_and_smooth() -> None:
+    y, mean, variance = [0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 2.0, -30.0], [0.0, 1e-3, 1.0, 4.0]
+    bound = expected(LogisticBound(), y, mean, variance)
+    exact = expected(lik.Bernoulli(), y, mean, variance)
+    assert np.all(np.isfinite(bound))
+    assert np.all(bound[:, 0] <= exact[:, 0] + 1e-15)
+    xi = np.sqrt(np.square(mean) + variance)[1:]
+    written = np.log(1 / (1 + np.exp(-xi))) + (np.array(y) - 0.5)[1:] * mean[1:] - xi / 2
+    np.testing.assert_allclose(bound[1:, 0], written, rtol=1e-14)
+    np.testing.assert_allclose(bound[1:, 2], -np.tanh(xi / 2) / (4 * xi), rtol=1e-12)
+    np.testing.assert_allclose(bound[0], [-np.log(2), -0.5, -1 / 8], rtol=1e-15)
+
+
+def test_heteroscedastic_in_closed_form() -> None:
+    likelihood = lik.HeteroscedasticGaussian()
+    y = jnp.array([0.3, -2.0])
+    mean, variance = jnp.array([[0.1, -0.4], [1.0, 0.5]]), jnp.array([[0.3, 0.2], [1.0, 0.7]])
+    t, w = np.polynomial.hermite_e.hermegauss(50)
+    w = np.outer(w, w) / (2 * np.pi)
+    for i in range(2):
+        f1 = mean[i, 0] + np.sqrt(variance[i, 0]) * t[:, None]
+        f2 = mean[i, 1] + np.sqrt(variance[i, 1]) * t[None, :]
+        density = reference.log_normal(float(y[i]), np.asarray(f1), np.exp(f2))
+        ours = likelihood.expected_log_density(y, mean, variance, jnp.zeros(2))[i]
+        np.testing.assert_allclose(ours, np.sum(w * density), rtol=1e-10)
+        predictive = np.log(np.sum(w * np.exp(density)))
+        ours = likelihood.log_predictive_density(y, mean, variance, jnp.zeros(2))[i]
+        np.testing.assert_allclose(ours, predictive, rtol=1e-6)
+        centre = np.sum(w * f1)
+        total = np.sum(w * (np.exp(f2) + (f1 - centre) ** 2))
+        ours = [v[i] for v in likelihood.predict(mean, variance, jnp.zeros(2))]
+        np.testing.assert_allclose(ours, [centre, total], rtol=1e-10)
