@@ -72,10 +72,9 @@ def test_a_batch_estimates_the_bound_its_gradient_and_its_sites_without_bias():
     def everything(part, sites):
         shape = geometry(START, part.x, inducing)
         q = evaluate(START, part, shape, sites, project=True)
-        return jnp.concatenate(
-            [q.elbo[None], with_gradient(START, part, shape, q)[None]]
-            + [q.target[0].linear.ravel(), q.target[0].precision.ravel()]
-        )
+        target = (q.target[0].linear.ravel(), q.target[0].precision.ravel())
+        values = jnp.stack([q.elbo, with_gradient(START, part, shape, q)])
+        return jnp.concatenate([values, *target])
 
     sites = starting_sites(START, data, geometry(START, data.x, inducing), guess)
     parts = [take_batch(data, jnp.arange(start, 60, 6)) for start in range(6)]

@@ -35,22 +35,7 @@ class Problem:
 
     def bound(self, xi):
         """The ELBO as a function of ξ = (mean, Cholesky factor of the precision)."""
-        covariance = xi.precision_cholesky.subset_inverse()
-        d = xi.mean.shape[1]
-        means = jnp.pad(xi.mean, ((1, 1), (0, 0)))
-        own = jnp.pad(covariance.diagonal, ((1, 1), (0, 0), (0, 0)))
-        cross = jnp.pad(covariance.lower, ((1, 1), (0, 0), (0, 0)))
-        pairs = chain.PairMarginals(
-            jnp.concatenate([means[:-1], means[1:]], axis=1),
-            jnp.concatenate(
-                [
-                    jnp.concatenate([own[:-1], cross.mT], axis=2),
-                    jnp.concatenate([cross, own[1:]], axis=2),
-                ],
-                axis=1,
-            ),
-        )
-        assert d == 2
+        pairs = chain.PairMarginals.of(xi)
         moments = self.projection.marginals(pairs)
         return self.expectation(self.y, *moments) - chain.kl_divergence(xi, self.prior)
 

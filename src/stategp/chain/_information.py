@@ -92,7 +92,7 @@ def local_from_potentials(
 
     def one(transition: Transitions, site: Sites, near: Potentials) -> Float[Array, ""]:
         batch = jax.tree.map(lambda leaf: leaf[None], (transition, site))
-        element = _with_later(*batch, near.eta, near.J)
+        element = _with_later(batch[0], batch[1], near.eta, near.J)
         second = near.covariance + near.mean[:, None] * near.mean[None, :]
         return element.eta @ near.mean - jnp.sum(element.J * second) / 2 + element.log_scale
 

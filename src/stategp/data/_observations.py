@@ -69,8 +69,8 @@ def observe(
     origin = inputs.min().item()
     relative = relative_inputs("x", inputs, origin)
     order = np.argsort(relative, kind="stable")
-    sorted_columns = (jnp.asarray(column[seen][order]) for column in (targets, extra, counts))
-    return Observations(jnp.asarray(relative[order]), *sorted_columns, origin)
+    columns = [jnp.asarray(column[seen][order]) for column in (targets, extra, counts)]
+    return Observations(jnp.asarray(relative[order]), columns[0], columns[1], columns[2], origin)
 
 
 def extra_values(

@@ -86,7 +86,7 @@ def _is_flat(
     vector, _, gradient = best
     low, high = vector <= start - reach, vector >= start + reach
     held = (low & (gradient < 0)) | (high & (gradient > 0))
-    return bool(np.all(np.abs(gradient[~held])  < limit))
+    return bool(np.all(np.abs(gradient[~held]) < limit))
 
 
 def _in_words(message: object) -> str:

@@ -63,9 +63,7 @@ def begin(
     like = jax.eval_shape(lambda: evaluate(model, data, shape, sites))
     nothing: Q = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
     q = nothing._replace(sites=sites, target=sites, elbo=jnp.asarray(jnp.nan))
-    return Settling(
-        q, jnp.ones(()), jnp.asarray(jnp.inf), jnp.zeros((), int), jnp.zeros((), bool)
-    )
+    return Settling(q, jnp.ones(()), jnp.asarray(jnp.inf), jnp.zeros((), int), jnp.zeros((), bool))
 
 
 def settle(

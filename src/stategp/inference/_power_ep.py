@@ -93,9 +93,7 @@ def _updated(
     """log ∫ likelihood^power × cavity, and the site^power that matches its moments."""
     shift = prior_mean(model, data.user_x)
     spread = cavity.variance + cavity.residual
-    tilted = model.likelihood.tilted(
-        data.y, cavity.mean + shift, spread, data.extra, power=power
-    )
+    tilted = model.likelihood.tilted(data.y, cavity.mean + shift, spread, data.extra, power=power)
     first = (tilted.mean - cavity.mean - shift) / spread
     second = (tilted.variance - spread) / spread**2
     if model.likelihood.log_concave:
@@ -126,9 +124,7 @@ def _propagate(
         change = jnp.maximum(
             _relative(new_linear, state.linear), _relative(new_precision, state.precision)
         )
-        moved = Propagating(
-            new_linear, new_precision, swept.marginals, state.steps + 1, change
-        )
+        moved = Propagating(new_linear, new_precision, swept.marginals, state.steps + 1, change)
         # A step to nowhere ends the search where it was, with a change that says so.
         sound = jnp.isfinite(jnp.sum(swept.marginals.covariance)) & jnp.isfinite(change)
         stuck = state._replace(steps=jnp.asarray(_MOST_STEPS), change=jnp.asarray(jnp.inf))
@@ -155,16 +151,16 @@ def _evidence(
     log_tilted, _, _ = _updated(model, data, cavity, power)
     linear, precision = power * state.linear, power * state.precision
     grown = 1 + precision * cavity.variance
-    log_site = -jnp.log(grown) / 2 + (
-        linear * cavity.mean + linear**2 * cavity.variance / 2 - precision * cavity.mean**2 / 2
-    ) / grown
+    log_site = (
+        -jnp.log(grown) / 2
+        + (linear * cavity.mean + linear**2 * cavity.variance / 2 - precision * cavity.mean**2 / 2)
+        / grown
+    )
     return swept.log_normaliser + jnp.sum(log_tilted - log_site) / power
 
 
 @jax.jit(static_argnames="method")
-def _find(
-    model: GP, data: Observations, inducing: States, guess: Latent, method: PowerEP
-) -> Any:
+def _find(model: GP, data: Observations, inducing: States, guess: Latent, method: PowerEP) -> Any:
     shape = geometry(model, data.x, inducing)
     state = _propagate(model, data, shape, guess, method)
     sites, swept = _sweep(model, shape, state.linear, state.precision)
@@ -201,9 +197,7 @@ def ep_objective(model: GP, data: Observations, inducing: States, method: PowerE
     guess = jnp.asarray(pseudo_data(model, data))
 
     def function(vector: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = _ep_objective(
-            jnp.asarray(vector), model, data, inducing, guess, method
-        )
+        value, gradient = _ep_objective(jnp.asarray(vector), model, data, inducing, guess, method)
         return float(value), np.asarray(gradient)
 
     return function

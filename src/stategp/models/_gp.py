@@ -13,8 +13,8 @@ from stategp.means import Mean
 class GP(eqx.Module):
     """A prior over functions of one input, and how they are observed.
 
-    `likelihood` is one of `sg.likelihoods` or its name ("poisson"); Gaussian unless given. `mean` is
-    a mean function, a number, or any function of x; zero unless given.
+    `likelihood` is one of `sg.likelihoods` or its name ("poisson"); Gaussian unless given. `mean`
+    is a mean function, a number, or any function of x; zero unless given.
 
     A likelihood with several latent functions takes a tuple of kernels (and of means), one for
     each; a single kernel stands for all of them, every one with parameters of its own. The means
@@ -40,11 +40,9 @@ class GP(eqx.Module):
                 raise ValueError(
                     f"kernel must be one of sg.kernels, such as sg.kernels.Matern52(); got {part!r}"
                 )
-        first_only = mean is None or not isinstance(mean, tuple | list)
-        given = (mean,) + (None,) * (latents - 1) if first_only else mean
-        self.means = tuple(
-            _as_mean(part, number) for number, part in enumerate(_one_for_each("mean", given, latents))
-        )
+        given = mean if isinstance(mean, tuple | list) else (mean, *[None] * (latents - 1))
+        parts = _one_for_each("mean", given, latents)
+        self.means = tuple(_as_mean(part, number) for number, part in enumerate(parts))
 
     @property
     def kernel(self) -> Any:
@@ -78,9 +76,7 @@ def _one_for_each(name: str, given: Any, latents: int) -> tuple[Any, ...]:
         return (given,) * latents
     if len(given) != latents:
         functions = "one latent function" if latents == 1 else f"{latents} latent functions"
-        raise ValueError(
-            f"{name} has {len(given)} parts, but the likelihood reads {functions}"
-        )
+        raise ValueError(f"{name} has {len(given)} parts, but the likelihood reads {functions}")
     return tuple(given)
 
 

@@ -1,0 +1,119 @@
+"""How `condition` and `fit` are told to look for q and the hyperparameters, checked."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from stategp.data import Observations
+from stategp.inference import PowerEP
+from stategp.likelihoods import Bernoulli, Gaussian
+from stategp.models import GP
+
+_METHODS = ("natural", "gradient", "laplace", "ep", "vb")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How to look for q and the hyperparameters, checked."""
+
+    method: str
+    ep: PowerEP
+    optimiser: optax.GradientTransformation | None  # None: L-BFGS
+    batch_size: int | None
+    step_size: Callable[[int], Any]
+    starts: int
+    seed: int
+    max_steps: int
+    tolerance: float | None
+
+    @staticmethod
+    def of(
+        model: GP,
+        method: Any,
+        optimiser: Any,
+        batch_size: Any,
+        step_size: Any,
+        starts: int,
+        seed: int,
+        max_steps: int | None,
+        tolerance: float | None,
+    ) -> "Settings":
+        name = "ep" if isinstance(method, PowerEP) else method
+        if name not in _METHODS:
+            names = ", ".join(map(repr, _METHODS))
+            raise ValueError(f"method must be one of {names} or an sg.PowerEP, got {method!r}")
+        for what, number in [("batch_size", batch_size), ("max_steps", max_steps)]:
+            if number is not None and (isinstance(number, bool) or number < 1):
+                raise ValueError(f"{what} must be at least 1, got {number}")
+        if starts < 1:
+            raise ValueError(f"starts must be at least 1, got {starts}")
+        if tolerance is not None and not tolerance > 0:
+            raise ValueError(f"tolerance must be positive, got {tolerance}")
+        if optimiser is None:
+            optimiser = "lbfgs" if batch_size is None else "adam"
+        steps = max_steps or (500 if optimiser == "lbfgs" else 2000)
+        chosen = _as_optimiser(optimiser, steps)
+        if batch_size is not None and (chosen is None or name not in ("natural", "gradient")):
+            raise ValueError(
+                "minibatches go with method='natural' or 'gradient' and with optimiser='adam' or "
+                f"an Optax optimiser, not with method={name!r}, optimiser={optimiser!r}"
+            )
+        if chosen is not None and name not in ("natural", "gradient"):
+            raise ValueError(f"method={name!r} goes with optimiser='lbfgs', got {optimiser!r}")
+        if starts > 1 and (chosen is not None or name == "gradient"):
+            raise ValueError("starts goes with optimiser='lbfgs' and other methods than 'gradient'")
+        if step_size is None:
+            step_size = optax.cosine_decay_schedule(0.1, steps, alpha=0.05)
+        if not callable(step_size):
+            if not 0 < step_size <= 1:
+                raise ValueError(f"step_size must lie in (0, 1], got {step_size}")
+            step_size = optax.constant_schedule(step_size)
+        ep = method if isinstance(method, PowerEP) else PowerEP()
+        return Settings(name, ep, chosen, batch_size, step_size, starts, seed, steps, tolerance)
+
+    def check(self, model: GP, data: Observations) -> None:
+        """Refuse what the method cannot do with this model and these data."""
+        likelihood = model.likelihood
+        if isinstance(likelihood, Gaussian):
+            smallest = float(likelihood.variance) + float(jnp.min(data.extra))
+            if not smallest > 0:
+                raise ValueError(
+                    "observations without noise: the likelihood's variance is zero, so "
+                    "noise_variance must be given and positive"
+                )
+        if self.method in ("laplace", "ep", "vb") and likelihood.latents > 1:
+            raise ValueError(
+                f"method={self.method!r} is for likelihoods with one latent function, not for "
+                f"{type(likelihood).__name__}; use method='natural'"
+            )
+        logistic = isinstance(likelihood, Bernoulli) and likelihood.link == "logit"
+        if self.method == "vb" and not logistic:
+            raise ValueError(
+                "method='vb' is a bound on the logistic function, for Bernoulli(link='logit') "
+                f"only, not for {likelihood!r}; use method='natural'"
+            )
+        if self.method == "ep" and np.any(np.asarray(data.weights) != 1):
+            raise ValueError("method='ep' does not take weights; use method='natural'")
+
+
+def _as_optimiser(optimiser: Any, steps: int) -> optax.GradientTransformation | None:
+    if optimiser == "lbfgs":
+        return None
+    if optimiser == "adam":
+        return _adam(steps)
+    if not isinstance(optimiser, optax.GradientTransformation):
+        raise ValueError(
+            f"optimiser must be 'lbfgs', 'adam' or an Optax optimiser, got {optimiser!r}"
+        )
+    return optimiser
+
+
+@functools.lru_cache(maxsize=16)
+def _adam(steps: int) -> optax.GradientTransformation:
+    """The same object for the same settings, so that nothing compiles twice."""
+    return optax.adam(optax.cosine_decay_schedule(0.03, steps, alpha=0.03))
