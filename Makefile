@@ -3,9 +3,13 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint types unit format bench solar clean
+# The studies, each `make NAME`; they need the data sets (STATEGP_DATA, or the network).
+STUDIES := solar coal motorcycle aircraft natural-gradients classification minibatches automatic-inducing hostile
+
+.PHONY: help demo test lint types unit format bench clean $(STUDIES)
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@echo "studies:    $(STUDIES)"
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "make: '$(PYTHON)' not found; give one: make PYTHON=python3" >&2; exit 2; }
@@ -42,8 +46,8 @@ format: $(VENV)/.dev-ready  ## format and fix what ruff can fix
 bench: $(VENV)/.dev-ready  ## the benchmarks
 	$(BIN)/python -m benchmarks
 
-solar: $(VENV)/.dev-ready  ## the solar-irradiance study: tables and a picture
-	$(BIN)/python -m experiments.solar
+$(STUDIES): $(VENV)/.dev-ready
+	$(BIN)/python -m experiments.$(subst -,_,$@)
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

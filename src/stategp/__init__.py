@@ -14,12 +14,14 @@ from stategp.inference import Certificate, FitResult, PowerEP  # noqa: E402
 from stategp.models import GP  # noqa: E402
 from stategp.parameters import Parameter, fixed, parameter  # noqa: E402
 from stategp.posterior import Posterior  # noqa: E402
+from stategp.sampling import LogPosterior, log_posterior  # noqa: E402
 
 __all__ = [
     "GP",
     "Auto",
     "Certificate",
     "FitResult",
+    "LogPosterior",
     "NotConvergedWarning",
     "Parameter",
     "Posterior",
@@ -31,6 +33,7 @@ __all__ = [
     "fixed",
     "kernels",
     "likelihoods",
+    "log_posterior",
     "means",
     "parameter",
     "priors",

@@ -23,7 +23,7 @@ Learn = Callable[[GP, np.ndarray], Posterior]
 _FEW = 256  # with no more distinct inputs than this, inducing points at the data cost nothing
 _FEWEST = 16
 _SCALES = (1.0, 0.25, 0.0625, 1 / 64, 1 / 256)
-_SCANNED = 2048  # inducing points with which starting lengthscales are compared, at most
+_SCANNED = 1024  # inducing points with which starting lengthscales are compared, at most
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +104,8 @@ def best_scale(start: Start, grid: "_Grid", bound: Bound) -> GP:
     candidates = [start(scale) for scale in _SCALES]
     if np.array_equal(to_vector(candidates[0]), to_vector(candidates[1])):
         return candidates[0]
-    locations = grid(min(grid.most, _SCANNED))
+    conjugate = candidates[0].likelihood.conjugate  # then all data will be needed anyway
+    locations = grid(grid.most if conjugate else min(grid.most, _SCANNED))
     bounds = [bound(candidate, locations) for candidate in candidates]
     return candidates[int(np.argmax(np.nan_to_num(bounds, nan=-np.inf)))]
 

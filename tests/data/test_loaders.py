@@ -20,3 +20,25 @@ def test_the_folder_given_and_the_environment_are_looked_into(tmp_path, monkeypa
     everything = np.concatenate([found.y_train, found.y_test])
     np.testing.assert_allclose([everything.mean(), everything.std()], [0, 1], atol=1e-12)
     assert not np.any((found.x_train > 1620) & (found.x_train < 1650))
+
+
+def test_counts_and_folds(tmp_path):
+    for name, rows in [
+        ("coal/binned.csv", "\n".join(f"{1851 + i / 3} {i % 3}" for i in range(33))),
+        ("coal/cvind.csv", "\n".join(str(i) for i in reversed(range(33)))),
+        ("motorcycle/mcycle.csv", "\n".join(f"{i},{i * 0.5},{-i}" for i in range(20))),
+        ("motorcycle/cvind.csv", "\n".join(str(i) for i in range(20))),
+        ("aircraft/aircraft_accidents.txt", "2000-01-01\n2000-01-04\n2000-01-04\n"),
+    ]:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(rows)
+    coal = data.coal(tmp_path)
+    assert (coal.x.shape, coal.y[:4].tolist()) == ((33,), [0, 1, 2, 0])
+    assert [fold.tolist() for fold in coal.folds[:2]] == [[32, 31, 30], [29, 28, 27]]
+    assert len(coal.folds) == 10
+    crash = data.motorcycle(tmp_path)
+    assert (crash.x[3], crash.y[3]) == (1.5, -3)
+    days = data.aircraft(tmp_path)
+    assert days.y.tolist() == [1, 0, 0, 2]
+    assert days.first == np.datetime64("2000-01-01")

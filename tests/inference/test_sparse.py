@@ -46,14 +46,14 @@ def test_bound_marginals_and_kl_equal_the_dense_twin(name):
     np.testing.assert_allclose(mean, expected.mean, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(variance, expected.variance, rtol=1e-8, atol=1e-10)
     d = kernel.state_dim
-    state_mean = posterior.marginals.mean[:-1, d:].reshape(-1)
+    state_mean = posterior.marginals[0].mean[:-1, d:].reshape(-1)
     np.testing.assert_allclose(state_mean, expected.state_mean, rtol=1e-8, atol=1e-8)
     for m in range(len(INDUCING) - 1):
         block = expected.state_covariance[m * d : (m + 2) * d, m * d : (m + 2) * d]
-        found = posterior.marginals.covariance[m + 1]
+        found = posterior.marginals[0].covariance[m + 1]
         np.testing.assert_allclose(found, block, rtol=1e-8, atol=1e-9)
-    swept = sweep(prior_transitions(kernel, posterior.relative_inducing), posterior.sites)
-    np.testing.assert_allclose(kl_to_prior(posterior.sites, swept), expected.kl, rtol=1e-8)
+    swept = sweep(prior_transitions(kernel, posterior.relative_inducing), posterior.sites[0])
+    np.testing.assert_allclose(kl_to_prior(posterior.sites[0], swept), expected.kl, rtol=1e-8)
 
 
 def test_bound_rises_to_the_evidence_and_its_distance_is_the_kl():
@@ -99,8 +99,8 @@ def test_on_an_inducing_point_the_marginal_is_that_of_its_state():
     posterior = sg.condition(model_of(kernel), x, y, inducing=INDUCING)
     mean, variance = posterior.predict_f(INDUCING)
     d = kernel.state_dim
-    np.testing.assert_array_equal(mean, posterior.marginals.mean[:-1, d])
-    np.testing.assert_array_equal(variance, posterior.marginals.covariance[:-1, d, d])
+    np.testing.assert_array_equal(mean, posterior.marginals[0].mean[:-1, d])
+    np.testing.assert_array_equal(variance, posterior.marginals[0].covariance[:-1, d, d])
 
 
 def test_forecast_and_backcast_return_to_the_prior():

@@ -1,6 +1,6 @@
 """In what shape the data travels."""
 
-from stategp.data._loaders import Solar, solar
+from stategp.data._loaders import Counts, Folds, Solar, aircraft, coal, motorcycle, solar
 from stategp.data._observations import (
     Observations,
     extra_values,
@@ -11,9 +11,14 @@ from stategp.data._observations import (
 )
 
 __all__ = [
+    "Counts",
+    "Folds",
     "Observations",
     "Solar",
+    "aircraft",
+    "coal",
     "extra_values",
+    "motorcycle",
     "numbers",
     "observe",
     "place_inducing",

@@ -26,6 +26,33 @@ _SOLAR = _Source(
     "add9ca356f906bd64893e0701786d2c9906d38ce8abb756a83cb3cb8c5879aa9",
 )
 
+_NEWTON = "https://raw.githubusercontent.com/AaltoML/BayesNewton/f72ae9a"
+_COAL = _Source(
+    "coal/binned.csv",
+    f"{_NEWTON}/experiments/coal/binned.csv",
+    "0a094b348e132e7c769e0f5be28552c4e1acd7d6aeef4d8768337909a5e4016f",
+)
+_COAL_FOLDS = _Source(
+    "coal/cvind.csv",
+    f"{_NEWTON}/experiments/coal/cvind.csv",
+    "f90f93a959189f127f7a931a7854f16771dd7bcf747661ffbec219df48d6a1ca",
+)
+_MOTORCYCLE = _Source(
+    "motorcycle/mcycle.csv",
+    f"{_NEWTON}/data/mcycle.csv",
+    "4f2e476d877576b72928eae324709503d6b2f2dadf8e6adfb58f8dfbfbbf3c20",
+)
+_MOTORCYCLE_FOLDS = _Source(
+    "motorcycle/cvind.csv",
+    f"{_NEWTON}/experiments/motorcycle/cvind.csv",
+    "cf49fb2e736e4758b9dc7e79641397ca087566d0278790c63d677cc0ed6d500d",
+)
+_AIRCRAFT = _Source(
+    "aircraft/aircraft_accidents.txt",
+    f"{_NEWTON}/experiments/aircraft/aircraft_accidents.txt",
+    "229b4594f4d5ee34bb644870a38bf2e9f2c1c9d875baa88ad5f027e855578e7e",
+)
+
 
 def _locate(source: _Source, folder: Folder | None) -> Path:
     given = folder or os.environ.get("STATEGP_DATA")
@@ -70,3 +97,46 @@ def solar(folder: Folder | None = None) -> Solar:
     for start, end in [(1620, 1650), (1700, 1720), (1780, 1800), (1850, 1870), (1930, 1950)]:
         held_out |= (start < year) & (year < end)
     return Solar(year[~held_out], standard[~held_out], year[held_out], standard[held_out])
+
+
+class Folds(NamedTuple):
+    """A series with ten sets of rows to leave out in turn."""
+
+    x: np.ndarray
+    y: np.ndarray
+    folds: tuple[np.ndarray, ...]
+
+
+def coal(folder: Folder | None = None) -> Folds:
+    """British coal-mining disasters 1851–1962: 191 of them, counted in 333 bins; x in years."""
+    rows = np.loadtxt(_locate(_COAL, folder))
+    return Folds(rows[:, 0], rows[:, 1], _ten_folds(_locate(_COAL_FOLDS, folder)))
+
+
+def motorcycle(folder: Folder | None = None) -> Folds:
+    """Head acceleration (g) in a simulated motorcycle crash, 133 rows; x in milliseconds."""
+    rows = np.loadtxt(_locate(_MOTORCYCLE, folder), delimiter=",")
+    return Folds(rows[:, 1], rows[:, 2], _ten_folds(_locate(_MOTORCYCLE_FOLDS, folder)))
+
+
+def _ten_folds(path: Path) -> tuple[np.ndarray, ...]:
+    """Ten equal parts of the given order; the few rows left over are never left out."""
+    order = np.loadtxt(path).astype(int)
+    size = len(order) // 10
+    return tuple(order[i * size : (i + 1) * size] for i in range(10))
+
+
+class Counts(NamedTuple):
+    """Counts by day; `x` numbers the days from the first one."""
+
+    x: np.ndarray
+    y: np.ndarray
+    first: np.datetime64
+
+
+def aircraft(folder: Folder | None = None) -> Counts:
+    """Commercial aircraft accidents 1919–2017: 1,210 of them, counted in 35,959 days."""
+    dates = np.loadtxt(_locate(_AIRCRAFT, folder), dtype="datetime64[D]")
+    day = (dates - dates.min()).astype(int)
+    counts = np.bincount(day).astype(float)
+    return Counts(np.arange(len(counts), dtype=float), counts, dates.min())

@@ -174,6 +174,18 @@ def objective_and_gradient(
     return value, gradient, state
 
 
+def collapsed_bound(
+    vector: Float[Array, " parameters"],
+    model: GP,
+    data: Observations,
+    inducing: States,
+    guess: Latent,
+) -> Float[Array, ""]:
+    """The collapsed bound plus the log prior, to be traced and differentiated by others."""
+    nothing = no_sites(model, inducing)
+    return _objective(vector, model, data, inducing, guess, nothing, False)[0]
+
+
 def no_sites(model: GP, inducing: States) -> ChainSites:
     """Sites that say nothing: q is the prior."""
     return tuple(Sites.zeros(len(inducing) + 1, kernel.state_dim) for kernel in model.kernels)

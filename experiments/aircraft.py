@@ -1,0 +1,70 @@
+"""Aircraft accidents 1919–2017: 35,959 daily counts, hyperparameters learned.
+
+    python -m experiments.aircraft [--output experiments/results]
+
+A trend, the year and the week add up to the log rate. Draws the rate over the century and the two
+cycles.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+import stategp as sg
+from experiments import figures
+
+
+def model() -> sg.GP:
+    kernel = sg.kernels.Sum(
+        trend=sg.kernels.Matern52(),
+        year=sg.kernels.Cosine(variance=0.1, period=sg.fixed(365.25)),
+        week=sg.kernels.Cosine(variance=0.1, period=sg.fixed(7.0)),
+    )
+    return sg.GP(kernel, "poisson", sg.means.Constant())
+
+
+def picture(data, posterior: sg.Posterior, path: Path) -> None:
+    plt = figures.plt
+    figure, axes = plt.subplots(
+        1, 3, figsize=(12, 3.6), width_ratios=[2.2, 1, 1], layout="constrained"
+    )
+    at = np.linspace(data.x[0], data.x[-1], 2000)
+    years = data.first.astype("datetime64[Y]").astype(int) + 1970 + at / 365.25 + 0.55
+    parts = posterior.components(at)
+    base = float(posterior.model.mean.value)
+    mean, deviation = np.asarray(parts["trend"][0]) + base, np.sqrt(np.asarray(parts["trend"][1]))
+    yearly = 365.25 * np.exp(mean)
+    axes[0].fill_between(
+        years, yearly * np.exp(-2 * deviation), yearly * np.exp(2 * deviation), alpha=0.3, lw=0
+    )
+    axes[0].plot(years, yearly)
+    counted = np.add.reduceat(data.y, np.arange(0, len(data.y), 365))
+    axes[0].plot(years[0] + np.arange(len(counted)) + 0.5, counted, "k.", ms=3, label="counted")
+    axes[0].set(xlabel="year", ylabel="accidents per year", title="trend")
+    axes[0].legend(frameon=False)
+    for axis, name, period in [(axes[1], "year", 365.25), (axes[2], "week", 7.0)]:
+        inside = data.x[-1] - period + np.linspace(0, period, 200)
+        moments = posterior.components(inside)[name]
+        figures.band(axis, np.linspace(0, period, 200), *(np.asarray(v) for v in moments))
+        axis.set(title=f"cycle of the {name}", xlabel="days", ylabel="log rate")
+    figures.save(figure, path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=figures.RESULTS)
+    output = parser.parse_args().output
+    data = sg.data.aircraft()
+    print(f"{len(data.y)} days, {int(data.y.sum())} accidents")
+    began = time.perf_counter()
+    posterior = sg.fit(model(), data.x, data.y)
+    seconds = time.perf_counter() - began
+    print(posterior)
+    print(f"{seconds:.1f} s, compilation included")
+    picture(data, posterior, output / "aircraft.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""`inducing="auto"`: enough inducing points, not many more, and a certificate that is true."""
+
+import numpy as np
+import pytest
+
+import stategp as sg
+from stategp import kernels as k
+
+RNG = np.random.default_rng(0)
+X = np.sort(RNG.uniform(0, 20, 400))
+WAVE = np.sin(X)
+
+
+def test_gaussian_observations_have_an_exact_certificate():
+    y = WAVE + 0.3 * RNG.standard_normal(400)
+    posterior = sg.fit(sg.GP(k.Matern52()), X, y, inducing="auto")
+    found = posterior.certificate
+    assert found.exact
+    assert found.reached
+    assert found.inducing == len(posterior.inducing) <= 64
+    np.testing.assert_allclose(found.error, posterior.kl_to_exact(), atol=1e-6)
+    np.testing.assert_allclose(found.tolerance, 0.01 * 400 / 1000)
+    assert found.error <= found.tolerance
+    exact = sg.fit(sg.GP(k.Matern52()), X, y, inducing="data")
+    np.testing.assert_allclose(posterior.elbo, exact.elbo, atol=2 * found.tolerance)
+    mean, _ = posterior.predict_f(X)
+    exact_mean, exact_variance = exact.predict_f(X)
+    assert np.max(np.abs(mean - exact_mean) / np.sqrt(exact_variance)) < 0.1
+    assert "below the tolerance" in str(found)
+    assert str(found) in repr(posterior)
+
+
+def test_other_observations_have_an_estimate_that_is_not_too_small():
+    y = RNG.poisson(np.exp(1 + WAVE)).astype(float)
+    model = sg.GP(k.Matern32(variance=1.0, lengthscale=3.0), "poisson")
+    posterior = sg.condition(model, X, y, inducing=sg.Auto(tolerance=0.5))
+    found = posterior.certificate
+    best = sg.condition(model, X, y, inducing="data").elbo
+    assert not found.exact
+    assert best - posterior.elbo <= found.error * 1.05 <= 1.05 * found.tolerance
+    half = sg.condition(model, X, y, inducing=found.inducing // 4)
+    assert best - half.elbo > found.tolerance
+    assert [m for m, _ in found.history] == sorted({m for m, _ in found.history})
+    assert "each further doubling" in str(found)
+
+
+def test_a_wave_much_shorter_than_the_span_is_not_called_noise():
+    x = np.linspace(0, 300, 1000)
+    y = np.sin(2 * np.pi * x) + 0.1 * RNG.standard_normal(1000)
+    posterior = sg.fit(sg.GP(k.Matern52()), x, y, inducing="auto")
+    assert float(posterior.model.likelihood.variance) < 0.05
+
+
+def test_few_inputs_are_inducing_points_themselves():
+    posterior = sg.condition(sg.GP(k.Matern32()), X[:50], WAVE[:50])
+    assert posterior.certificate.inducing == 50
+    assert posterior.certificate.error == 0
+    assert "one at every distinct input" in str(posterior.certificate)
+
+
+def test_no_certificate_where_the_user_chose():
+    assert sg.condition(sg.GP(k.Matern32()), X[:50], WAVE[:50], inducing=10).certificate is None
+
+
+def test_a_tolerance_must_be_positive():
+    with pytest.raises(ValueError, match="tolerance must be positive"):
+        sg.Auto(tolerance=0.0)
