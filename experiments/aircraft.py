@@ -40,15 +40,18 @@ def picture(data, posterior: sg.Posterior, path: Path) -> None:
         years, yearly * np.exp(-2 * deviation), yearly * np.exp(2 * deviation), alpha=0.3, lw=0
     )
     axes[0].plot(years, yearly)
-    counted = np.add.reduceat(data.y, np.arange(0, len(data.y), 365))
+    whole_years = data.y[: len(data.y) // 365 * 365]
+    counted = whole_years.reshape(-1, 365).sum(axis=1)
     axes[0].plot(years[0] + np.arange(len(counted)) + 0.5, counted, "k.", ms=3, label="counted")
     axes[0].set(xlabel="year", ylabel="accidents per year", title="trend")
     axes[0].legend(frameon=False)
-    for axis, name, period in [(axes[1], "year", 365.25), (axes[2], "week", 7.0)]:
+    # The last day is Sunday, 31 December 2017: the cycles that end there begin as labelled.
+    cycles = [(axes[1], "year", 365.25, "1 January"), (axes[2], "week", 7.0, "Sunday")]
+    for axis, name, period, first in cycles:
         inside = data.x[-1] - period + np.linspace(0, period, 200)
         moments = posterior.components(inside)[name]
         figures.band(axis, np.linspace(0, period, 200), *(np.asarray(v) for v in moments))
-        axis.set(title=f"cycle of the {name}", xlabel="days", ylabel="log rate")
+        axis.set(title=f"cycle of the {name}", xlabel=f"days from {first}", ylabel="log rate")
     figures.save(figure, path)
 
 

@@ -19,6 +19,7 @@ import stategp as sg
 from stategp import kernels as k
 from stategp.data import place_inducing
 from stategp.inference import infer
+from stategp.memory import make_room
 
 
 class Case(NamedTuple):
@@ -78,6 +79,7 @@ def true_errors(posterior: sg.Posterior, allowed: float) -> tuple[float, int]:
     error = best - bound(chosen)
     smallest = chosen
     for step in range(1, 60):
+        make_room(20_000)
         count = round(chosen / 2 ** (step / 4))
         if count < 2 or best - bound(count) > allowed:
             break
@@ -102,6 +104,7 @@ def main() -> None:
             posterior = sg.fit(case.model, case.x, case.y, inducing="auto")
         seconds = time.perf_counter() - began
         found = posterior.certificate
+        make_room(5_000)
         error, smallest = true_errors(posterior, found.tolerance)
         ratio = found.inducing / smallest
         failures += error > found.tolerance or ratio > 4

@@ -4,9 +4,7 @@ Warnings are errors (pyproject.toml), and shapes are checked at run time: the py
 ``--jaxtyping-packages`` makes beartype check every annotation of the package.
 """
 
-import gc
 import os
-from pathlib import Path
 
 # Tests compile many small programs and run each a few times: skip the compiler's costly passes.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
@@ -14,6 +12,8 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 import jax
 import pytest
 from hypothesis import HealthCheck, settings
+
+from stategp.memory import make_room
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -32,7 +32,4 @@ settings.load_profile("stategp")
 def _bounded_memory_maps():
     """Every compiled program holds memory maps, of which a process may have 65,530 on Linux."""
     yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > 20_000:
-        jax.clear_caches()
-        gc.collect()
+    make_room(20_000)

@@ -14,6 +14,7 @@ from stategp.automatic import Auto, as_auto, choose
 from stategp.data import Observations, observe, place_inducing
 from stategp.inference import ChainSites, PowerEP, infer, starting_model, transfer_sites
 from stategp.learning import learn as learn_posterior
+from stategp.memory import make_room
 from stategp.models import GP
 from stategp.parameters import Parameter, map_parameters
 from stategp.posterior import Posterior
@@ -151,6 +152,7 @@ def _run(
     settings: Settings,
     progress: bool | None,
 ) -> Posterior:
+    make_room()
     show = Progress(sys.stderr.isatty() if progress is None else progress)
     auto = as_auto(inducing)
     try:

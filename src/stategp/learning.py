@@ -23,6 +23,7 @@ from stategp.inference import (
     learn_with_gradients,
     learn_with_optax,
     maximise,
+    no_sites,
     propagate,
     pseudo_data,
     search_scales,
@@ -32,12 +33,13 @@ from stategp.inference import (
 )
 from stategp.likelihoods._bernoulli import LogisticBound
 from stategp.models import GP
-from stategp.parameters import to_vector, with_vector
+from stategp.parameters import all_parameters, to_vector, with_vector
 from stategp.posterior import Posterior
 from stategp.progress import Progress
 from stategp.settings import Settings
 
-_REACH = 18.5  # hyperparameters move by at most a factor e¹⁸·⁵ ≈ 10⁸ either way
+_REACH = 18.5  # positive hyperparameters move by at most a factor e¹⁸·⁵ ≈ 10⁸ either way
+_REAL_REACH = 1e4  # others, by that many times their natural size
 _START_SPREAD = 1.5  # standard deviation, in log units, of further starting points
 
 
@@ -157,7 +159,7 @@ def _search(
         function,
         np.asarray(to_vector(model)) / scales,
         observations=len(data),
-        reach=_REACH,
+        reach=_reaches(model),
         max_steps=settings.max_steps,
         report=show,
         flat=settings.tolerance or 1e-5,
@@ -167,6 +169,16 @@ def _search(
         objective(best * scales)
         found = objective.state
     return value, with_vector(model, jnp.asarray(best * scales)), found, result
+
+
+def _reaches(model: GP) -> np.ndarray:
+    """How far each learned hyperparameter may go from its start."""
+    reaches = [
+        np.full(p.value.size, _REACH if p.constraint == "positive" else _REAL_REACH)
+        for p in all_parameters(model)
+        if p.learned
+    ]
+    return np.concatenate(reaches) if reaches else np.zeros(0)
 
 
 def _bounded(model: GP, settings: Settings) -> GP:
@@ -192,7 +204,7 @@ def _learn_first_order(
             *arguments,
             batch_size=settings.batch_size,
             seed=settings.seed,
-            reach=_REACH,
+            reach=_reaches(model),
             tolerance=tolerance,
             **limits,
         )
@@ -234,8 +246,8 @@ def _natural(
     guess = jnp.asarray(pseudo_data(model, data))
     record = Recorder(show)
     message, most = "", max(settings.max_steps, 200)
-    starts = [None] if warm is None else [warm, None]
-    for sites in starts:
+    starts = [None, no_sites(model, inducing)]  # what y points at, or if that fails the prior
+    for sites in starts if warm is None else [warm, *starts]:
         shape, state = starting_state(inferring, data, inducing, guess, sites)
         state = take_steps(inferring, data, shape, state, 1, settings.tolerance or 1e-14)
         if np.isfinite(state.q.elbo):
@@ -310,7 +322,7 @@ _POSTERIORS: dict[str, Callable[..., Posterior]] = {
 def _check_finite(model: GP, elbo: Any) -> None:
     if not np.isfinite(elbo):
         raise FloatingPointError(
-            f"inference lost all its digits for {model!r}: the signal is too many orders of "
-            "magnitude above the noise for double precision; use hyperparameters closer to the "
-            "scales of the data"
+            f"inference has no finite bound for {model!r}: either the signal is too many orders of "
+            "magnitude above the noise for double precision, or f so uncertain that its expected "
+            "log density overflows; use hyperparameters closer to the scales of the data"
         )

@@ -149,8 +149,8 @@ def gather_sites(
 
 
 def starting_sites(model: GP, data: Observations, shape: Geometry, guess: Latent) -> ChainSites:
-    """The sites for f known to be `guess`; for Gaussian observations these are the optimum."""
-    found = expected_log_likelihood(model, data, guess, jnp.zeros_like(guess))
+    """The sites for f near `guess`; for Gaussian observations these are the optimum."""
+    found = expected_log_likelihood(model, data, guess, model.likelihood.guess_variance(guess))
     mean = guess - prior_mean(model, data.user_x)
     return gather_sites(model, shape, mean, found.slope, -2 * found.curvature)
 

@@ -141,7 +141,7 @@ def learn_with_gradients(
     seed: int,
     max_steps: int,
     tolerance: float,
-    reach: float,
+    reach: np.ndarray,
     report: Report,
 ) -> tuple[np.ndarray, ChainSites, FitResult]:
     """One optimiser (L-BFGS if none is given) on the hyperparameters and ξ."""

@@ -10,6 +10,7 @@ from stategp.inference._result import FitResult, Recorder, Report
 Vector = np.ndarray
 
 _FLAT = 1e-5  # the largest slope per observation at which a search counts as converged
+_VANISHED, _STOPPED = "the gradient vanished", "the bound stopped rising"
 _RESTARTS = 5  # a line search that broke down is often cured by forgetting the past
 
 
@@ -74,6 +75,8 @@ def maximise(
                 break
     except KeyboardInterrupt:
         message = "interrupted: this is the best found until then"
+    if not converged and message in (_VANISHED, _STOPPED):
+        message += ", though its slope has not vanished: scales beyond double precision?"
     if np.any(np.abs(best[0] - start) >= reach):
         message += "; a hyperparameter stopped at the edge of the range searched"
     return best[0], best[1], record.result(converged, message)
@@ -92,9 +95,9 @@ def _is_flat(
 def _in_words(message: object) -> str:
     text = str(message).upper()
     if "PGTOL" in text or "PROJECTED GRADIENT" in text:
-        return "the gradient vanished"
+        return _VANISHED
     if "REL_REDUCTION" in text or "RELATIVE REDUCTION" in text:
-        return "the bound stopped rising"
+        return _STOPPED
     if "ITERATIONS" in text or "EVALUATIONS" in text:
         return "the limit of steps was reached; raise max_steps"
     if "ABNORMAL" in text:

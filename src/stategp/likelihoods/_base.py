@@ -106,6 +106,10 @@ class Likelihood(eqx.Module):
         shape = y.shape if self.latents == 1 else (*y.shape, self.latents)
         return np.zeros(shape)
 
+    def guess_variance(self, guess: Latent) -> Latent:
+        """How uncertain f is taken to be around its `guess`, to start from."""
+        return jnp.zeros_like(guess)
+
     def valid(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
         """Which observations are possible under this likelihood."""
         return np.isfinite(y)

@@ -62,7 +62,7 @@ class Bernoulli(Likelihood):
         return jax.random.bernoulli(key, cdf(self.link, f)).astype(float)
 
     def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
-        return quantile(self.link, (y + 0.5) / 2)
+        return _scores(self.link, y, np.ones_like(y))
 
     def valid(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
         return (y == 0) | (y == 1)
@@ -105,7 +105,7 @@ class Binomial(Likelihood):
         return jax.random.binomial(key, extra, cdf(self.link, f)).astype(float)
 
     def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
-        return quantile(self.link, (y + 0.5) / (extra + 1))
+        return _scores(self.link, y, extra)
 
     def valid(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
         return is_count(y) & is_count(extra) & (y <= extra)
@@ -144,3 +144,9 @@ def _log_two_cosh_jvp(primals: tuple[Points], tangents: tuple[Points]) -> tuple[
     root = jnp.sqrt(jnp.where(small, 1.0, square))
     series = 1 / 8 - square / 96 + square**2 / 960
     return _log_two_cosh(square), tangent * jnp.where(small, series, jnp.tanh(root / 2) / root / 4)
+
+
+def _scores(link: str, y: np.ndarray, trials: np.ndarray) -> np.ndarray:
+    """The f of each share, with one more trial from the overall share."""
+    overall = (np.sum(y) + 0.5) / (np.sum(trials) + 1)
+    return quantile(link, (y + overall) / (trials + 1))

@@ -50,7 +50,7 @@ class Poisson(Likelihood):
         return jax.random.poisson(key, extra * jnp.exp(f)).astype(float)
 
     def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
-        return np.log((y + 0.5) / extra)
+        return _log_rates(y, extra)
 
     def valid(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
         return is_count(y)
@@ -102,10 +102,16 @@ class NegativeBinomial(Likelihood):
         return jax.random.poisson(of_count, rate).astype(float)
 
     def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
-        return np.log((y + 0.5) / extra)
+        return _log_rates(y, extra)
 
     def valid(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
         return is_count(y)
 
     def highest_log_density(self, y: Points, extra: Points) -> Points:
         return jnp.zeros_like(y)
+
+
+def _log_rates(y: np.ndarray, exposure: np.ndarray) -> np.ndarray:
+    """Log of each rate, with one more count from the overall rate: rare events have low rates."""
+    overall = (np.sum(y) + 0.5) / np.sum(exposure)
+    return np.log((y + 1) / (exposure + 1 / overall))

@@ -64,6 +64,11 @@ class HeteroscedasticGaussian(Likelihood):
     def sample(self, key: PRNGKeyArray, f: Latent, extra: Points) -> Points:
         return f[..., 0] + jnp.exp(f[..., 1] / 2) * jax.random.normal(key, f.shape[:-1])
 
+    def guess_variance(self, guess: Latent) -> Latent:
+        """The mean is known to within the noise; else a perfect guess would say nothing of it."""
+        noise = jnp.exp(guess[..., 1])
+        return jnp.stack([noise, jnp.zeros_like(noise)], axis=-1)
+
     def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
         window = max(3, len(y) // 10)
         centred = y - np.mean(y)  # so that running sums keep their digits

@@ -1,0 +1,15 @@
+"""One hostile fit for every likelihood; `make hostile` does a hundred."""
+
+import zlib
+
+import numpy as np
+import pytest
+
+from experiments.hostile import LIKELIHOODS, one_fit
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_the_answer_is_finite_or_an_error_in_words(name):
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    what, wrong = one_fit(rng, name, sizes=(1, 12))
+    assert wrong is None, f"{what}: {wrong}"
