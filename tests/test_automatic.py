@@ -45,10 +45,34 @@ def test_other_observations_have_an_estimate_that_is_not_too_small():
 
 
 def test_a_wave_much_shorter_than_the_span_is_not_called_noise():
-    x = np.linspace(0, 300, 1000)
+    x = np.linspace(0, 100, 1000)  # ten points per period
     y = np.sin(2 * np.pi * x) + 0.1 * RNG.standard_normal(1000)
     posterior = sg.fit(sg.GP(k.Matern52()), x, y, inducing="auto")
     assert float(posterior.model.likelihood.variance) < 0.05
+
+
+def test_interrupted_between_fits_keeps_the_last_one(monkeypatch):
+    import stategp.fitting as fitting
+
+    real, fits = (fitting.infer, fitting.learn_posterior), []
+
+    def learn(*arguments):
+        fits.append(real[1](*arguments))
+        return fits[-1]
+
+    def infer(*arguments):
+        if fits:
+            raise KeyboardInterrupt
+        return real[0](*arguments)
+
+    monkeypatch.setattr(fitting, "infer", infer)
+    monkeypatch.setattr(fitting, "learn_posterior", learn)
+    model = sg.GP(k.Matern52(variance=1.0, lengthscale=3.0))
+    posterior = sg.condition(model, X, WAVE, inducing=sg.Auto(tolerance=0.5))
+    assert not posterior.certificate.reached
+    assert "NOT below" in str(posterior.certificate)
+    assert "interrupted" in str(posterior.certificate)
+    assert np.all(np.isfinite(posterior.predict_f(X)))
 
 
 def test_few_inputs_are_inducing_points_themselves():
@@ -56,6 +80,23 @@ def test_few_inputs_are_inducing_points_themselves():
     assert posterior.certificate.inducing == 50
     assert posterior.certificate.error == 0
     assert "one at every distinct input" in str(posterior.certificate)
+
+
+def test_few_points_of_a_short_wave_are_not_called_noise():
+    x = 0.2 * np.arange(200)
+    y = np.sin(2 * np.pi * x) + 0.1 * RNG.standard_normal(200)
+    assert float(sg.fit(sg.GP(k.Matern52()), x, y).model.likelihood.variance) < 0.1
+
+
+def test_a_search_that_ended_short_of_the_optimum_is_part_of_the_error():
+    y = WAVE + 0.3 * RNG.standard_normal(400)
+    model = sg.GP(k.Matern32(variance=1.0, lengthscale=2.0), sg.likelihoods.Gaussian(variance=0.1))
+    posterior = sg.condition(model, X[:200], y[:200], batch_size=20, max_steps=60)
+    found = posterior.certificate
+    np.testing.assert_allclose(found.error, posterior.kl_to_exact(), rtol=1e-6)
+    assert found.error > found.tolerance
+    assert not found.reached
+    assert "the search for q" in str(found)
 
 
 def test_no_certificate_where_the_user_chose():

@@ -1,14 +1,25 @@
-"""One hostile fit for every likelihood; `make hostile` does a hundred."""
+"""A hostile fit for likelihoods that other tests do not fit; `make hostile` does a hundred."""
 
 import zlib
 
 import numpy as np
 import pytest
 
-from experiments.hostile import LIKELIHOODS, one_fit
+from experiments.hostile import one_fit
+
+NAMES = [
+    "laplace",
+    "probit",
+    "binomial",
+    "negative_binomial",
+    "gamma",
+    "weibull",
+    "beta",
+    "ordinal",
+]
 
 
-@pytest.mark.parametrize("name", LIKELIHOODS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_answer_is_finite_or_an_error_in_words(name):
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     what, wrong = one_fit(rng, name, sizes=(1, 12))

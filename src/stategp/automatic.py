@@ -15,10 +15,11 @@ from stategp.inference import Certificate
 from stategp.models import GP
 from stategp.parameters import all_parameters, to_vector
 from stategp.posterior import Posterior
+from stategp.settings import Settings
 
 Start = Callable[[float], GP]
 Bound = Callable[[GP, np.ndarray], float]  # for hyperparameters as they are
-Learn = Callable[[GP, np.ndarray], Posterior]
+Learn = Callable[[list[GP], np.ndarray], Posterior]  # from the best of some starts
 
 _FEW = 256  # with no more distinct inputs than this, inducing points at the data cost nothing
 _FEWEST = 16
@@ -41,8 +42,9 @@ class Auto:
     tolerance: float = 0.01
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.tolerance) and self.tolerance > 0):
-            raise ValueError(f"tolerance must be positive, got {self.tolerance}")
+        number = isinstance(self.tolerance, int | float)
+        if not (number and math.isfinite(self.tolerance) and self.tolerance > 0):
+            raise ValueError(f"tolerance must be positive, got {self.tolerance!r}")
 
 
 def as_auto(inducing: object) -> Auto | None:
@@ -53,47 +55,101 @@ def as_auto(inducing: object) -> Auto | None:
 
 
 def choose(
-    start: Start, data: Observations, auto: Auto, *, bound: Bound, learn: Learn
+    start: Start,
+    data: Observations,
+    auto: Auto,
+    *,
+    bound: Bound,
+    learn: Learn,
+    settings: Settings,
 ) -> Posterior:
     """The posterior with the number of inducing points that the tolerance asks for.
 
     `start` gives the model to begin with, its open lengthscales multiplied by a number. `bound`
-    infers with hyperparameters as they are; `learn` may change them.
+    infers with hyperparameters as they are; `learn` may change them, by the method of `settings`.
     """
     allowed = auto.tolerance * float(np.sum(np.asarray(data.weights))) / 1000
     grid = _Grid(data)
     if grid.most <= _FEW:
-        posterior = learn(start(1.0), grid(grid.most))
-        return _certified(posterior, _at_the_data(posterior, allowed, ()))
-    model = best_scale(start, grid, bound)
-    count = grid.clip(_per_lengthscale(model, data))
+        at_data = learn([start(scale) for scale in _SCALES], grid(grid.most))
+        return _certify(at_data, grid, [(grid.most, at_data.elbo)], allowed, bound, settings)
+    posterior: Posterior | None = None
     history: list[tuple[int, float]] = []
-    while True:
-        posterior = learn(model, grid(count))
-        history.append((len(posterior.relative_inducing), posterior.elbo))
-        if count >= grid.most:
-            return _certified(posterior, _at_the_data(posterior, allowed, tuple(history)))
-        model = posterior.model
+    smallest = _FEWEST  # fewer were found wanting
+    try:
+        model = best_scale(start, grid, bound)
         checks = _Checks(model, data, grid, bound)
-        error = checks.error(count)
-        if error <= allowed:
-            break
-        # Search with the hyperparameters as they are, then learn them again there.
-        while error > allowed and count < grid.most:
-            count = grid.clip(2 * count)
-            error = checks.error(count)
-        history += [(m, b) for m, b in checks.bounds.items() if (m, b) not in history]
+        count = checks.enough(grid.clip(_per_lengthscale(model, data)), allowed)
+        while True:
+            posterior = learn([model], grid(count))
+            history.append((count, posterior.elbo))
+            if _was_interrupted(posterior):
+                raise KeyboardInterrupt
+            # Was that enough, and not too many, for the hyperparameters learned there?
+            model = posterior.model
+            checks = _Checks(model, data, grid, bound)
+            needed = max(checks.enough(count, allowed), smallest)
+            if needed == count:
+                break
+            smallest = max(smallest, needed) if needed > count else smallest
+            count = needed
+    except KeyboardInterrupt:
+        if posterior is None:
+            raise
+        return _certified(posterior, _unfinished(posterior, allowed, history))
+    return _certify(posterior, grid, history, allowed, bound, settings, checks)
+
+
+def _certify(
+    posterior: Posterior,
+    grid: "_Grid",
+    history: list[tuple[int, float]],
+    allowed: float,
+    bound: Bound,
+    settings: Settings,
+    checks: "_Checks | None" = None,
+) -> Posterior:
+    """The posterior with a certificate of its number of inducing points."""
+    count, model = history[-1][0], posterior.model
+    checks = checks or _Checks(model, posterior.data, grid, bound)
+    error, reason = checks.error(count), checks.reason(count)
+    if settings.method not in ("natural", "gradient"):
+        reason += f"; this holds for the variational bound, of which {settings.method!r} has none"
+    elif not settings.q_is_optimal:  # the search for q may have ended short of its optimum
+        short = max(checks.bound(count) - posterior.elbo, 0.0)
+        error += short
+        reason += f"; {short:.2g} of it is what the search for q left"
     certificate = Certificate(
-        inducing=history[-1][0],
+        inducing=count,
         bound=posterior.elbo,
         error=max(error, 0.0),
         tolerance=allowed,
-        exact=model.likelihood.conjugate,
-        reached=True,
+        exact=model.likelihood.conjugate or count >= grid.most,
+        reached=error <= allowed,
         history=tuple(history),
-        reason=checks.reason(count),
+        reason=reason,
     )
     return _certified(posterior, certificate)
+
+
+def _unfinished(
+    posterior: Posterior, allowed: float, history: list[tuple[int, float]]
+) -> Certificate:
+    return Certificate(
+        inducing=history[-1][0],
+        bound=posterior.elbo,
+        error=math.inf,
+        tolerance=allowed,
+        exact=False,
+        reached=False,
+        history=tuple(history),
+        reason="interrupted before it was known",
+    )
+
+
+def _was_interrupted(posterior: Posterior) -> bool:
+    result = posterior.fit_result
+    return result is not None and result.message.startswith("interrupted")
 
 
 def best_scale(start: Start, grid: "_Grid", bound: Bound) -> GP:
@@ -134,6 +190,11 @@ class _Grid:
         count = max(_FEWEST, 1 << max(count - 1, 1).bit_length())
         return self.most if 3 * count > 2 * self.most else count
 
+    def half(self, count: int) -> int:
+        """The step of `clip` below this one."""
+        below = 1 << ((count if count < self.most else 2 * count // 3 + 1) - 1).bit_length() - 1
+        return max(_FEWEST, min(below, count - 1))
+
     def __call__(self, count: int) -> np.ndarray:
         return place_inducing("data" if count >= self.most else count, self.data)
 
@@ -153,18 +214,32 @@ class _Checks:
 
     def error(self, count: int) -> float:
         """log p(y) − bound, or what is left to gain by further doublings."""
+        error = self._error(count)
+        return math.inf if math.isnan(error) else error
+
+    def _error(self, count: int) -> float:
         if count >= self.grid.most:
             return 0.0
         if self.model.likelihood.conjugate:
             return self.bound(self.grid.most) - self.bound(count)
-        gain = self.bound(self.grid.clip(2 * count)) - self.bound(count)
+        gain = abs(self.bound(self.grid.clip(2 * count)) - self.bound(count))
         before = self.bound(count) - self.bound(max(count // 2, 2))
         # Asymptotically the gains fall by 2^(2ν) per doubling for a Matérn-ν process, so by half
         # at least; what was seen, with a margin, may say more.
         self.ratio = float(np.clip(1.5 * gain / before, 0.03, 0.5)) if before > 0 else 0.5
         return gain / (1 - self.ratio)
 
+    def enough(self, count: int, allowed: float) -> int:
+        """The smallest number, among doublings and halvings of `count`, that is good enough."""
+        while count < self.grid.most and self.error(count) > allowed:
+            count = self.grid.clip(2 * count)
+        while count > _FEWEST and self.error(self.grid.half(count)) <= allowed:
+            count = self.grid.half(count)
+        return count
+
     def reason(self, count: int) -> str:
+        if count >= self.grid.most:
+            return "one at every distinct input, which leaves nothing to gain"
         if self.model.likelihood.conjugate:
             return "log p(y) was computed exactly"
         gain = self.bound(self.grid.clip(2 * count)) - self.bound(count)
@@ -172,22 +247,6 @@ class _Checks:
             f"doubling them gains {gain:.2g}, and each further doubling is taken to gain "
             f"{self.ratio:.2g} of the one before"
         )
-
-
-def _at_the_data(
-    posterior: Posterior, allowed: float, history: tuple[tuple[int, float], ...]
-) -> Certificate:
-    count = len(posterior.relative_inducing)
-    return Certificate(
-        inducing=count,
-        bound=posterior.elbo,
-        error=0.0,
-        tolerance=allowed,
-        exact=True,
-        reached=True,
-        history=history or ((count, posterior.elbo),),
-        reason="one at every distinct input, which leaves nothing to gain",
-    )
 
 
 def _certified(posterior: Posterior, certificate: Certificate) -> Posterior:

@@ -1,7 +1,6 @@
 """`condition` and `fit`: from a model and data to a posterior."""
 
 import dataclasses
-import math
 import sys
 import warnings
 from collections.abc import Callable
@@ -42,11 +41,11 @@ def condition(
     weights: Any = None,
     method: Method = "natural",
     optimiser: Optimiser = None,
-    batch_size: int | None = None,
+    batch_size: Any = None,
     step_size: Any = None,
-    seed: int = 0,
-    max_steps: int | None = None,
-    tolerance: float | None = None,
+    seed: Any = 0,
+    max_steps: Any = None,
+    tolerance: Any = None,
     progress: bool | None = None,
 ) -> Posterior:
     """The posterior for the hyperparameters as they are.
@@ -74,8 +73,10 @@ def condition(
         step_size: of the natural gradient in minibatches: a number, or an Optax schedule.
         seed: of minibatches.
         max_steps: the most steps.
-        tolerance: when to stop. L-BFGS: the slope per observation. Otherwise: how much the bound
-            rises per observation.
+        tolerance: when to stop. Inference: how little q moves, in nats per observation (EP: the
+            largest relative change of a site). L-BFGS: the slope per observation. Optax: how
+            little the bound rises per observation; in minibatches all steps are taken unless
+            this is given.
         progress: whether to show the bound on standard error; by default, when that is a
             terminal.
 
@@ -107,12 +108,12 @@ def fit(
     weights: Any = None,
     method: Method = "natural",
     optimiser: Optimiser = None,
-    batch_size: int | None = None,
+    batch_size: Any = None,
     step_size: Any = None,
-    starts: int = 1,
-    seed: int = 0,
-    max_steps: int | None = None,
-    tolerance: float | None = None,
+    starts: Any = 1,
+    seed: Any = 0,
+    max_steps: Any = None,
+    tolerance: Any = None,
     progress: bool | None = None,
 ) -> Posterior:
     """Learn the hyperparameters, then infer.
@@ -158,14 +159,14 @@ def _run(
     try:
         if auto is None:
             locations = place_inducing(inducing, data)
-            posterior = learn_posterior(start(1.0), data, locations, settings, show, None)
+            posterior = learn_posterior([start(1.0)], data, locations, settings, show, None)
         else:
             previous: list[Posterior] = []
 
-            def learn(model: GP, locations: np.ndarray) -> Posterior:
+            def learn(models: list[GP], locations: np.ndarray) -> Posterior:
                 show.note(f"{len(locations)} inducing points, ")
-                warm = _warm_start(model, data, previous, locations)
-                posterior = learn_posterior(model, data, locations, settings, show, warm)
+                warm = _warm_start(models[0], data, previous, locations)
+                posterior = learn_posterior(models, data, locations, settings, show, warm)
                 previous.append(posterior)
                 return posterior
 
@@ -177,7 +178,7 @@ def _run(
                 warm = _warm_start(model, data, start, padded)
                 return float(infer(model, data, jnp.asarray(padded), warm).q.elbo)
 
-            posterior = choose(start, data, auto, bound=bound, learn=learn)
+            posterior = choose(start, data, auto, bound=bound, learn=learn, settings=settings)
     finally:
         show.close()
     result = posterior.fit_result
@@ -187,8 +188,8 @@ def _run(
 
 
 def _few_shapes(locations: np.ndarray) -> np.ndarray:
-    """Repeat the last location up to 64, 256, 1024, …: the same bound, and fewer compilations."""
-    size = 4 ** math.ceil(math.log(max(len(locations), 64), 4))
+    """Repeat the last location up to 256 or 1024: the same bound, and fewer compilations."""
+    size = next((size for size in (256, 1024) if size >= len(locations)), len(locations))
     return np.pad(locations, (0, size - len(locations)), mode="edge")
 
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from stategp.data import Observations
 from stategp.inference import (
+    MOST_STEPS,
+    STILL,
     ChainSites,
     Collapsed,
     FitResult,
@@ -16,19 +18,22 @@ from stategp.inference import (
     Settling,
     ep_objective,
     evaluate_all,
-    find_mode,
     has_settled,
+    laplace_evidence,
     laplace_objective,
     learn_in_minibatches,
     learn_with_gradients,
     learn_with_optax,
     maximise,
+    newton_steps,
     no_sites,
-    propagate,
+    propagated,
+    propagation_step,
     pseudo_data,
     search_scales,
+    starting_mode,
+    starting_propagation,
     starting_state,
-    still,
     take_steps,
 )
 from stategp.likelihoods._bernoulli import LogisticBound
@@ -44,24 +49,25 @@ _START_SPREAD = 1.5  # standard deviation, in log units, of further starting poi
 
 
 def learn(
-    model: GP,
+    models: list[GP],
     data: Observations,
     inducing: np.ndarray,
     settings: Settings,
     show: Progress,
     warm: ChainSites | None,
 ) -> Posterior:
-    """The posterior with hyperparameters learned, if any are open."""
-    locations = jnp.asarray(inducing)
+    """The posterior with hyperparameters learned, if any are open, from the best of some starts."""
+    locations, model = jnp.asarray(inducing), models[0]
     if settings.method == "gradient" or settings.optimiser is not None:
         return _learn_first_order(model, data, locations, settings, show)
     if len(to_vector(model)) == 0:
         return _POSTERIORS[settings.method](model, data, locations, settings, show, warm)
+    model = _best_start(models, data, locations, settings, warm)
     model, found, result = _best_of_starts(model, data, locations, settings, show, warm)
     if found is None:
         posterior = _POSTERIORS[settings.method](model, data, locations, settings, show, warm)
     else:
-        posterior = _settled(model, data, locations, found, Recorder(show), "")
+        posterior = _settled(model, data, locations, found, Recorder(show), "", settings)
     return _with_result(posterior, result)
 
 
@@ -143,13 +149,7 @@ def _search(
 ) -> tuple[float, GP, Settling | None, FitResult]:
     """L-BFGS from one start; for variational methods the q it ended with comes back too."""
     scales = search_scales(model, data)
-    objective: Any
-    if settings.method == "laplace":
-        objective = laplace_objective(model, data, inducing)
-    elif settings.method == "ep":
-        objective = ep_objective(model, data, inducing, settings.ep)
-    else:
-        objective = Collapsed(_bounded(model, settings), data, inducing, warm)
+    objective = _objective(model, data, inducing, settings, warm)
 
     def function(scaled: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = objective(scaled * scales)
@@ -163,12 +163,40 @@ def _search(
         max_steps=settings.max_steps,
         report=show,
         flat=settings.tolerance or 1e-5,
+        gtol=settings.tolerance or 1e-7,
     )
     found = None
     if isinstance(objective, Collapsed):
         objective(best * scales)
         found = objective.state
     return value, with_vector(model, jnp.asarray(best * scales)), found, result
+
+
+def _objective(
+    model: GP, data: Observations, inducing: Any, settings: Settings, warm: ChainSites | None
+) -> Any:
+    """What L-BFGS climbs: a value and a gradient for every vector of hyperparameters."""
+    if settings.method == "laplace":
+        return laplace_objective(model, data, inducing)
+    if settings.method == "ep":
+        return ep_objective(model, data, inducing, settings.ep)
+    return Collapsed(_bounded(model, settings), data, inducing, warm)
+
+
+def _best_start(
+    models: list[GP],
+    data: Observations,
+    inducing: Any,
+    settings: Settings,
+    warm: ChainSites | None,
+) -> GP:
+    """The start with the highest objective."""
+    vectors = [np.asarray(to_vector(model)) for model in models]
+    if all(np.array_equal(vector, vectors[0]) for vector in vectors):
+        return models[0]
+    objective = _objective(models[0], data, inducing, settings, warm)
+    values = [objective(vector)[0] for vector in vectors]
+    return models[int(np.argmax(np.nan_to_num(values, nan=-np.inf)))]
 
 
 def _reaches(model: GP) -> np.ndarray:
@@ -198,14 +226,13 @@ def _learn_first_order(
     scaled = np.asarray(to_vector(model)) / scales
     arguments: Any = (model, data, inducing, scaled, scales, settings.optimiser)
     limits: Any = {"max_steps": settings.max_steps, "report": show}
-    tolerance = settings.tolerance or 1e-6
     if settings.method == "gradient":
         scaled, sites, result = learn_with_gradients(
             *arguments,
             batch_size=settings.batch_size,
             seed=settings.seed,
             reach=_reaches(model),
-            tolerance=tolerance,
+            tolerance=settings.tolerance,
             **limits,
         )
     elif settings.batch_size is not None:
@@ -218,10 +245,13 @@ def _learn_first_order(
             **limits,
         )
     else:
-        scaled, sites, result = learn_with_optax(*arguments, tolerance=tolerance, **limits)
+        scaled, sites, result = learn_with_optax(
+            *arguments, tolerance=settings.tolerance or 1e-6, **limits
+        )
     model = with_vector(model, jnp.asarray(scaled * scales))
     if settings.method == "natural" and settings.batch_size is None:
-        return _with_result(_natural(model, data, inducing, settings, show, sites), result)
+        warm = None if model.likelihood.conjugate else sites
+        return _with_result(_natural(model, data, inducing, settings, show, warm), result)
     negative = settings.method == "gradient"  # its q is any Gaussian chain
     q = evaluate_all(model, data, inducing, sites, indefinite=negative)
     _check_finite(model, q.elbo)
@@ -241,74 +271,130 @@ def _natural(
     show: Progress,
     warm: ChainSites | None,
 ) -> Posterior:
-    """Natural-gradient steps until the bound stops rising."""
+    """Natural-gradient steps until q stands still."""
     inferring = _bounded(model, settings)
     guess = jnp.asarray(pseudo_data(model, data))
-    record = Recorder(show)
-    message, most = "", max(settings.max_steps, 200)
     starts = [None, no_sites(model, inducing)]  # what y points at, or if that fails the prior
     for sites in starts if warm is None else [warm, *starts]:
         shape, state = starting_state(inferring, data, inducing, guess, sites)
-        state = take_steps(inferring, data, shape, state, 1, settings.tolerance or 1e-14)
+        state = take_steps(inferring, data, shape, state, 1, settings.settling)
         if np.isfinite(state.q.elbo):
             break
+
+    def step(state: Settling) -> Settling:
+        return take_steps(inferring, data, shape, state, 1, settings.settling)
+
+    state, record, message = _settle(model, state, step, settings, show)
+    return _settled(model, data, inducing, state, record, message, settings)
+
+
+def _settle(
+    model: GP,
+    state: Settling,
+    step: Callable[[Settling], Settling],
+    settings: Settings,
+    show: Progress,
+) -> tuple[Settling, Recorder, str]:
+    """Step by step, so that it can be watched and interrupted."""
     _check_finite(model, state.q.elbo)
+    record = Recorder(show)
     record(float(state.q.elbo), 1.0)
     try:
-        while not state.done and state.steps < most:
+        while not state.done and state.steps <= settings.inference_steps:
             size = float(state.step_size)
-            state = take_steps(inferring, data, shape, state, 1, settings.tolerance or 1e-14)
+            state = step(state)
             record(float(state.q.elbo), size)
     except KeyboardInterrupt:
-        message = "interrupted: this is what was reached until then"
-    return _settled(model, data, inducing, state, record, message)
+        return state, record, _INTERRUPTED
+    return state, record, ""
 
 
 def _settled(
-    model: GP, data: Observations, inducing: Any, state: Settling, record: Recorder, message: str
+    model: GP,
+    data: Observations,
+    inducing: Any,
+    state: Settling,
+    record: Recorder,
+    message: str,
+    settings: Settings,
 ) -> Posterior:
     """The posterior that a search for q ended with, and what to say of the search."""
     _check_finite(model, state.q.elbo)
-    converged = not message and has_settled(model, data, state)
-    if not message:
-        message = "the bound stopped rising" if converged else _STUCK[bool(state.done)]
-    result = None if model.likelihood.conjugate else record.result(converged, message)
+    result = None
+    if not model.likelihood.conjugate:
+        result = _inference_result(model, data, state, record, message, settings)
     q = state.q
     return Posterior(model, data, inducing, q.sites, q.marginals, float(q.elbo), result)
 
 
+def _inference_result(
+    model: GP,
+    data: Observations,
+    state: Settling,
+    record: Recorder,
+    message: str,
+    settings: Settings,
+) -> FitResult:
+    converged = not message and has_settled(model, data, state, settings.tolerance)
+    if not message:
+        message = "the bound stopped rising" if converged else _STUCK[bool(state.done)]
+    return record.result(converged, message)
+
+
+_INTERRUPTED = "interrupted: this is what was reached until then"
 _STUCK = {
-    True: "no step of the natural gradient raises the bound any more",
+    True: "no step raises the bound any more",
     False: "the limit of steps was reached; raise max_steps",
 }
 
 
 def _laplace(
-    model: GP, data: Observations, inducing: Any, settings: Settings, show: Any, warm: Any
+    model: GP, data: Observations, inducing: Any, settings: Settings, show: Progress, warm: Any
 ) -> Posterior:
-    state, evidence = find_mode(model, data, inducing)
-    _check_finite(model, evidence)
-    converged = has_settled(model, data, state)
-    message = "the mode was found" if converged else "Newton's method did not find the mode"
-    steps = int(state.steps)
-    result = FitResult(converged, message, steps, (evidence,), (float("nan"),))
+    """Newton steps to the mode."""
+    shape, state = starting_mode(model, data, inducing, jnp.asarray(pseudo_data(model, data)))
+
+    def step(state: Settling) -> Settling:
+        return newton_steps(model, data, shape, state, 1, settings.settling)
+
+    state, record, message = _settle(model, step(state), step, settings, show)
+    result = _inference_result(model, data, state, record, message, settings)
     q = state.q
-    return Posterior(model, data, inducing, q.sites, q.marginals, evidence, result)
+    evidence = float(laplace_evidence(model, data, shape, q.marginals[0]))
+    _check_finite(model, evidence)
+    return Posterior(model, data, inducing, q.sites, q.marginals, evidence, result, is_bound=False)
 
 
 def _expectation_propagation(
-    model: GP, data: Observations, inducing: Any, settings: Settings, show: Any, warm: Any
+    model: GP, data: Observations, inducing: Any, settings: Settings, show: Progress, warm: Any
 ) -> Posterior:
-    sites, marginals, state, evidence = propagate(model, data, inducing, settings.ep)
+    """Steps of EP until the sites stand still."""
+    guess = jnp.asarray(pseudo_data(model, data))
+    shape, state = starting_propagation(model, data, inducing, guess)
+    record, message, most = Recorder(show), "", settings.max_steps_given or MOST_STEPS
+    still = settings.tolerance or STILL
+    state, evidence = propagation_step(model, data, shape, state, settings.ep)
+    try:
+        while True:
+            record(float(evidence), settings.ep.damping)
+            if not state.change > still or state.steps >= most:
+                break
+            state, evidence = propagation_step(model, data, shape, state, settings.ep)
+    except KeyboardInterrupt:
+        message = _INTERRUPTED
     _check_finite(model, evidence)
-    converged = still(state)
-    message = (
-        "the sites stopped moving"
-        if converged
-        else "the sites keep moving: try sg.PowerEP with less power or damping"
+    converged = not message and bool(state.change <= still)
+    if not message:
+        message = (
+            "the sites stopped moving"
+            if converged
+            else "the sites keep moving: try sg.PowerEP with less power or damping"
+        )
+    sites, marginals = propagated(model, shape, state)
+    result = record.result(converged, message)
+    return Posterior(
+        model, data, inducing, (sites,), (marginals,), float(evidence), result, is_bound=False
     )
-    result = FitResult(converged, message, int(state.steps), (float(evidence),), (float("nan"),))
-    return Posterior(model, data, inducing, (sites,), (marginals,), float(evidence), result)
 
 
 _POSTERIORS: dict[str, Callable[..., Posterior]] = {

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp.chain import PairMarginals, prior_transitions, psd_cholesky, sample_states
-from stategp.data import Observations, extra_values, place_inducing, relative_inputs
+from stategp.data import Observations, check_support, extra_values, place_inducing, relative_inputs
 from stategp.data import numbers as as_numbers
 from stategp.inference import (
     Certificate,
@@ -38,7 +38,8 @@ class Posterior(eqx.Module):
     last axis with one entry for each.
 
     `elbo` is the bound on log p(y); after `method="laplace"` and "ep", which have no bound, it is
-    their approximation of log p(y). `certificate` says how `inducing="auto"` chose its number.
+    their approximation of log p(y) (`is_bound` says which). `certificate` says
+    how `inducing="auto"` chose its number.
     """
 
     model: GP
@@ -50,6 +51,7 @@ class Posterior(eqx.Module):
     fit_result: FitResult | None = eqx.field(static=True, default=None)
     certificate: Certificate | None = eqx.field(static=True, default=None)
     indefinite: bool = eqx.field(static=True, default=False)  # sites may be negative
+    is_bound: bool = eqx.field(static=True, default=True)  # whether `elbo` is one
 
     @property
     def inducing(self) -> np.ndarray:
@@ -83,10 +85,11 @@ class Posterior(eqx.Module):
         y = as_numbers("y_new", [y_new] * len(mean) if np.ndim(y_new) == 0 else y_new)
         if len(y) != len(mean):
             raise ValueError(f"y_new must have one value per point, got {len(y)} for {len(mean)}")
+        check_support(self.model.likelihood, "y_new", y, np.asarray(extra))
         return _log_predictive(self.model.likelihood, jnp.asarray(y), mean, variance, extra)
 
     def sample_y(
-        self, key: PRNGKeyArray | int, x_new: Any, num_samples: int = 1, **extras: Any
+        self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1, **extras: Any
     ) -> Float[Array, "samples points"]:
         """New observations, for joint samples of the latent function.
 
@@ -101,7 +104,7 @@ class Posterior(eqx.Module):
         return self.model.likelihood.sample(y_key, f, extra)
 
     def sample_f(
-        self, key: PRNGKeyArray | int, x_new: Any, num_samples: int = 1
+        self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
     ) -> Float[Array, "samples points *latents"]:
         """Joint samples of the latent function at many points, in time linear in their number.
 
@@ -112,6 +115,8 @@ class Posterior(eqx.Module):
         >>> posterior.sample_f(0, np.linspace(0, 5, 11), num_samples=4).shape
         (4, 11)
         """
+        if isinstance(num_samples, bool) or not isinstance(num_samples, int | np.integer):
+            raise ValueError(f"num_samples must be a whole number, got {num_samples!r}")
         x = self._relative(x_new)
         if num_samples < 1 or len(x) == 0:
             latents = () if len(self.model.kernels) == 1 else (len(self.model.kernels),)
@@ -155,6 +160,11 @@ class Posterior(eqx.Module):
 
     def kl_to_exact(self) -> float:
         """KL(q‖p(f | y)), the distance of this posterior from the exact one: log p(y) − ELBO."""
+        if not self.is_bound:
+            raise ValueError(
+                "the distance from the exact posterior is known for variational methods, not after "
+                "method='laplace' or 'ep', which have no bound"
+            )
         return self.log_marginal_likelihood() - self.elbo
 
     @property
@@ -188,7 +198,11 @@ def _padded(x: Points) -> Float[Array, " padded"]:
 
 
 def _as_key(key: Any) -> PRNGKeyArray:
-    return jax.random.key(int(key)) if isinstance(key, int | np.integer) else key
+    if isinstance(key, int | np.integer):
+        return jax.random.key(int(key))
+    if not isinstance(key, jax.Array):
+        raise ValueError(f"key must be a JAX random key or a whole number, got {key!r}")
+    return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
 
 
 def _summands(kernel: Kernel) -> dict[str, Kernel]:

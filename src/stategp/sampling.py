@@ -13,6 +13,7 @@ from stategp.data import Observations, observe, place_inducing
 from stategp.inference import collapsed_bound, pseudo_data, starting_model
 from stategp.models import GP
 from stategp.parameters import all_parameters, to_vector, with_vector
+from stategp.settings import check_noise
 
 Vector = Float[Array, " parameters"]
 
@@ -21,7 +22,8 @@ class LogPosterior(eqx.Module):
     """log p(hyperparameters | y) up to a constant, with q integrated out.
 
     A function of one vector without constraints (logarithms of the positive hyperparameters),
-    differentiable by JAX; `start` is such a vector and `model_at` turns one into a model.
+    differentiable by JAX once (the gradient holds q fixed, so second derivatives would be wrong);
+    `start` is such a vector and `model_at` turns one into a model.
     """
 
     model: GP
@@ -64,7 +66,7 @@ def log_posterior(
 
     >>> import jax, numpy as np, stategp as sg
     >>> density = sg.log_posterior(sg.GP(sg.kernels.Matern32()), np.arange(9), np.sin(np.arange(9)))
-    >>> value, gradient = jax.value_and_grad(density)(density.start)
+    >>> value, gradient = jax.jit(jax.value_and_grad(density))(density.start)
     >>> gradient.shape
     (3,)
     """
@@ -73,4 +75,5 @@ def log_posterior(
     data = observe(x, y, model.likelihood, extras=extras, weights=weights)
     locations = jnp.asarray(place_inducing(inducing, data))
     started = starting_model(model, data)
+    check_noise(started, data)
     return LogPosterior(started, data, locations, jnp.asarray(pseudo_data(model, data)))

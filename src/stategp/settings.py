@@ -11,7 +11,7 @@ import optax
 
 from stategp.data import Observations
 from stategp.inference import PowerEP
-from stategp.likelihoods import Bernoulli, Gaussian
+from stategp.likelihoods import Bernoulli, Gaussian, Laplace
 from stategp.models import GP
 
 _METHODS = ("natural", "gradient", "laplace", "ep", "vb")
@@ -29,7 +29,23 @@ class Settings:
     starts: int
     seed: int
     max_steps: int
+    max_steps_given: int | None
     tolerance: float | None
+
+    @property
+    def q_is_optimal(self) -> bool:
+        """Whether q is the best one for its hyperparameters, not just where a search ended."""
+        return self.method == "natural" and self.batch_size is None
+
+    @property
+    def inference_steps(self) -> int:
+        """The most natural-gradient or Newton steps, where hyperparameters stay as they are."""
+        return self.max_steps_given or 200
+
+    @property
+    def settling(self) -> float:
+        """How little q may still move when inference counts as over, in nats per observation."""
+        return self.tolerance or 1e-14
 
     @staticmethod
     def of(
@@ -38,22 +54,27 @@ class Settings:
         optimiser: Any,
         batch_size: Any,
         step_size: Any,
-        starts: int,
-        seed: int,
-        max_steps: int | None,
-        tolerance: float | None,
+        starts: Any,
+        seed: Any,
+        max_steps: Any,
+        tolerance: Any,
     ) -> "Settings":
         name = "ep" if isinstance(method, PowerEP) else method
         if name not in _METHODS:
             names = ", ".join(map(repr, _METHODS))
             raise ValueError(f"method must be one of {names} or an sg.PowerEP, got {method!r}")
         for what, number in [("batch_size", batch_size), ("max_steps", max_steps)]:
-            if number is not None and (isinstance(number, bool) or number < 1):
-                raise ValueError(f"{what} must be at least 1, got {number}")
-        if starts < 1:
-            raise ValueError(f"starts must be at least 1, got {starts}")
-        if tolerance is not None and not tolerance > 0:
-            raise ValueError(f"tolerance must be positive, got {tolerance}")
+            if number is not None:
+                _check_whole(what, number)
+        _check_whole("starts", starts)
+        _check_whole("seed", seed, least=0)
+        if tolerance is not None:
+            _check_number("tolerance", tolerance)
+        if step_size is not None and (batch_size is None or name != "natural"):
+            raise ValueError(
+                "step_size is that of natural gradients in minibatches, so it goes with batch_size "
+                "and method='natural'; without minibatches steps are as long as the bound allows"
+            )
         if optimiser is None:
             optimiser = "lbfgs" if batch_size is None else "adam"
         steps = max_steps or (500 if optimiser == "lbfgs" else 2000)
@@ -70,27 +91,35 @@ class Settings:
         if step_size is None:
             step_size = optax.cosine_decay_schedule(0.1, steps, alpha=0.05)
         if not callable(step_size):
-            if not 0 < step_size <= 1:
+            _check_number("step_size", step_size)
+            if step_size > 1:
                 raise ValueError(f"step_size must lie in (0, 1], got {step_size}")
             step_size = optax.constant_schedule(step_size)
         ep = method if isinstance(method, PowerEP) else PowerEP()
-        return Settings(name, ep, chosen, batch_size, step_size, starts, seed, steps, tolerance)
+        return Settings(
+            name, ep, chosen, batch_size, step_size, starts, seed, steps, max_steps, tolerance
+        )
 
     def check(self, model: GP, data: Observations) -> None:
         """Refuse what the method cannot do with this model and these data."""
         likelihood = model.likelihood
-        if isinstance(likelihood, Gaussian):
-            smallest = float(likelihood.variance) + float(jnp.min(data.extra))
-            if not smallest > 0:
-                raise ValueError(
-                    "observations without noise: the likelihood's variance is zero, so "
-                    "noise_variance must be given and positive"
-                )
+        check_noise(model, data)
         if self.method in ("laplace", "ep", "vb") and likelihood.latents > 1:
             raise ValueError(
                 f"method={self.method!r} is for likelihoods with one latent function, not for "
                 f"{type(likelihood).__name__}; use method='natural'"
             )
+        if self.method == "laplace" and isinstance(likelihood, Laplace):
+            raise ValueError(
+                "Laplace's approximation needs a second derivative, which the Laplace likelihood "
+                "does not have; use method='natural' or 'ep'"
+            )
+        for kernel in model.kernels:
+            if self.method == "gradient" and any(b.deterministic for b in kernel.blocks()):
+                raise ValueError(
+                    "method='gradient' needs the precision of the states, which deterministic "
+                    f"kernels do not have: {kernel!r}; use method='natural'"
+                )
         logistic = isinstance(likelihood, Bernoulli) and likelihood.link == "logit"
         if self.method == "vb" and not logistic:
             raise ValueError(
@@ -101,10 +130,32 @@ class Settings:
             raise ValueError("method='ep' does not take weights; use method='natural'")
 
 
+def check_noise(model: GP, data: Observations) -> None:
+    """Refuse Gaussian observations without any noise."""
+    if isinstance(model.likelihood, Gaussian):
+        smallest = float(model.likelihood.variance) + float(jnp.min(data.extra))
+        if not smallest > 0:
+            raise ValueError(
+                "observations without noise: the likelihood's variance is zero, so "
+                "noise_variance must be given and positive"
+            )
+
+
+def _check_whole(name: str, value: Any, least: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def _check_number(name: str, value: Any) -> None:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not (number and np.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive number, got {value!r}")
+
+
 def _as_optimiser(optimiser: Any, steps: int) -> optax.GradientTransformation | None:
-    if optimiser == "lbfgs":
+    if isinstance(optimiser, str) and optimiser == "lbfgs":
         return None
-    if optimiser == "adam":
+    if isinstance(optimiser, str) and optimiser == "adam":
         return _adam(steps)
     if not isinstance(optimiser, optax.GradientTransformation):
         raise ValueError(

@@ -18,6 +18,7 @@ X = np.sort(RNG.uniform(0, 10, 120))
 Y = RNG.poisson(np.exp(1 + np.sin(X))).astype(float)
 START = sg.GP(k.Matern32(variance=1.0, lengthscale=1.0), "poisson")
 Z = np.linspace(0, 10, 9)
+ADAM = optax.adam(0.1)  # one object: every other one compiles anew
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def conditioned():
 
 
 def test_adam_on_the_hyperparameters(best):
-    fitted = sg.fit(START, X, Y, inducing=Z, optimiser=optax.adam(0.1), max_steps=300)
+    fitted = sg.fit(START, X, Y, inducing=Z, optimiser=ADAM, max_steps=300)
     np.testing.assert_allclose(fitted.elbo, best.elbo, atol=1e-3)
     assert fitted.fit_result.converged
 
@@ -48,20 +49,18 @@ def test_lbfgs_on_everything(best, conditioned):
 def test_adam_on_everything(conditioned):
     with pytest.warns(sg.NotConvergedWarning):
         short = sg.condition(
-            START, X, Y, inducing=Z, method="gradient", optimiser="adam", max_steps=5
+            START, X, Y, inducing=Z, method="gradient", optimiser=ADAM, max_steps=5
         )
-    fixed = sg.condition(
-        START, X, Y, inducing=Z, method="gradient", optimiser=optax.adam(0.05), max_steps=1500
-    )
+    fixed = sg.condition(START, X, Y, inducing=Z, method="gradient", optimiser=ADAM, max_steps=1500)
+    assert len(fixed.fit_result.trace) == len(fixed.fit_result.seconds) <= 1500
     assert short.elbo < fixed.elbo < conditioned.elbo + 1e-9
     np.testing.assert_allclose(fixed.elbo, conditioned.elbo, atol=0.05)
 
 
 def test_minibatches(best):
-    fitted = sg.fit(START, X, Y, inducing=Z, batch_size=30, max_steps=600)
-    assert best.elbo - 0.005 * abs(best.elbo) < fitted.elbo <= best.elbo + 1e-6
-    again = sg.fit(START, X, Y, inducing=Z, batch_size=30, max_steps=600)
-    assert again.elbo == fitted.elbo  # the same seed, the same batches
+    first, again = (sg.fit(START, X, Y, inducing=Z, batch_size=30, max_steps=600) for _ in range(2))
+    assert best.elbo - 0.005 * abs(best.elbo) < first.elbo <= best.elbo + 1e-6
+    assert again.elbo == first.elbo  # the same seed, the same batches
 
 
 def test_a_batch_estimates_the_bound_its_gradient_and_its_sites_without_bias():
@@ -86,18 +85,12 @@ def test_minibatches_of_heavy_tails_stay_finite():
     y = np.sin(X) + 0.1 * RNG.standard_normal(120)
     y[::17] = 1e3
     model = sg.GP(k.Matern32(), "student_t")
-    posterior = sg.fit(model, X, y, inducing=Z, batch_size=20, max_steps=400)
+    posterior = sg.fit(model, X, y, inducing=Z, batch_size=20, max_steps=300)
     clean = np.delete(np.arange(120), np.arange(0, 120, 17))
     mean, variance = posterior.predict_f(X[clean])
     assert np.isfinite(posterior.elbo)
     np.testing.assert_allclose(mean, np.sin(X[clean]), atol=0.35)
     assert np.all(np.asarray(variance) > 0)
-
-
-def test_a_step_to_nowhere_ends_at_the_last_good_place():
-    with pytest.warns(sg.NotConvergedWarning, match="use smaller steps"):
-        posterior = sg.fit(START, X, Y, inducing=Z, optimiser=optax.sgd(1e9), max_steps=50)
-    assert np.isfinite(posterior.elbo)
 
 
 def test_any_optax_optimiser_and_schedule():
@@ -107,6 +100,7 @@ def test_any_optax_optimiser_and_schedule():
         X,
         Y,
         inducing=Z,
+        method="natural",
         batch_size=40,
         optimiser=optax.chain(optax.clip(1.0), optax.rmsprop(1e-2)),
         step_size=schedule,
@@ -117,7 +111,21 @@ def test_any_optax_optimiser_and_schedule():
     assert len(posterior.fit_result.trace) == 100
 
 
-def test_student_t_minibatch_and_gaussian_minibatch_agree_with_the_exact_answer():
+def test_adam_learns_gaussian_observations_to_the_same_optimum():
+    y = np.sin(X) + 0.3 * RNG.standard_normal(120)
+    model = sg.GP(k.Matern32(variance=3.0, lengthscale=5.0), lik.Gaussian(variance=2.0))
+    best = sg.fit(model, X, y, inducing=Z)
+    adam = sg.fit(model, X, y, inducing=Z, optimiser=ADAM, max_steps=400)
+    np.testing.assert_allclose(adam.elbo, best.elbo, atol=1e-3)
+    assert adam.elbo == sg.condition(adam.model, X, y, inducing=Z).elbo
+
+
+def test_optimisers_that_need_more_than_gradients():
+    with pytest.raises(ValueError, match="needs more than values and gradients"):
+        sg.fit(START, X, Y, inducing=Z, optimiser=optax.lbfgs())
+
+
+def test_gaussian_minibatches_agree_with_the_exact_answer():
     y = np.sin(X) + 0.3 * RNG.standard_normal(120)
     model = sg.GP(k.Matern32(lengthscale=2.0), lik.Gaussian(variance=0.09))
     exact = sg.condition(model, X, y, inducing=Z)

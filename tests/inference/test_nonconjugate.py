@@ -169,6 +169,27 @@ def test_interruption_keeps_what_was_reached(monkeypatch):
     assert posterior.fit_result.steps == 1
 
 
+def test_steps_and_tolerance_are_what_was_asked_for():
+    model = sg.GP(KERNEL, "poisson")
+    with pytest.warns(sg.NotConvergedWarning, match="raise max_steps"):
+        one = sg.condition(model, X, Y_COUNT, inducing=12, max_steps=1)
+    assert one.fit_result.steps == 1
+    loose = sg.condition(model, X, Y_COUNT, inducing=12, tolerance=1e-2)
+    tight = sg.condition(model, X, Y_COUNT, inducing=12)
+    assert loose.fit_result.converged
+    assert loose.fit_result.steps < tight.fit_result.steps
+    early = sg.fit(model, X, Y_COUNT, inducing=12, tolerance=0.1)
+    assert early.fit_result.converged
+    assert early.fit_result.steps < sg.fit(model, X, Y_COUNT, inducing=12).fit_result.steps
+
+
+def test_new_observations_must_be_possible():
+    posterior = sg.condition(sg.GP(KERNEL, "bernoulli"), X, Y_BINARY, inducing=12)
+    with pytest.raises(ValueError, match=r"y_new must be 0 or 1.*y_new\[1\] is -1"):
+        posterior.log_density([0.0, 1.0], [1.0, -1.0])
+    assert np.isnan(posterior.log_density([0.0, 1.0], [1.0, np.nan])[1])
+
+
 def test_what_the_trace_holds():
     result = sg.condition(sg.GP(KERNEL, "poisson"), X, Y_COUNT, inducing=12).fit_result
     assert len(result.trace) == len(result.seconds) == len(result.step_sizes)

@@ -112,3 +112,29 @@ def test_what_is_missing_is_said_in_words() -> None:
         lik.Custom(poisson, parameters=[1.0])
     with pytest.raises(ValueError, match="scale must be positive"):
         lik.Custom(cauchy, parameters={"scale": -1.0})
+
+
+def test_a_kink_has_a_variance():
+    def log_density(y, f):
+        return -jnp.abs(y - f) / 0.3 - jnp.log(0.6)
+
+    custom, built_in = lik.Custom(log_density, quadrature=200), lik.Laplace(scale=0.3)
+    y, mean, variance = jnp.array([0.2, 0.0]), jnp.array([0.0, 1.0]), jnp.array([0.5, 2.0])
+
+    def slopes(likelihood):
+        def of(v):
+            return likelihood.expected_log_density(y, mean, v, y)
+
+        return jax.jvp(of, (variance,), (jnp.ones(2),))
+
+    for found, exact in zip(slopes(custom), slopes(built_in), strict=True):
+        np.testing.assert_allclose(found, exact, rtol=0.05)
+
+
+def test_log_densities_that_are_not_for_arrays_are_refused_in_words():
+    with pytest.raises(ValueError, match=r"jnp\.where instead of if"):
+        lik.Custom(lambda y, f: f if f > 0 else -f)
+    with pytest.raises(ValueError, match=r"written with jax\.numpy"):
+        lik.Custom(lambda y, f: np.log(f) * y)
+    with pytest.raises(ValueError, match=r"written with jax\.numpy"):
+        lik.Custom(lambda y: y)

@@ -5,6 +5,7 @@ import itertools
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 
@@ -206,3 +207,18 @@ def test_heteroscedastic_in_closed_form() -> None:
         total = np.sum(w * (np.exp(f2) + (f1 - centre) ** 2))
         ours = [v[i] for v in likelihood.predict(mean, variance, jnp.zeros(2))]
         np.testing.assert_allclose(ours, [centre, total], rtol=1e-10)
+
+
+def test_a_negative_binomial_with_a_large_shape_keeps_its_digits():
+    y, f = jnp.array([0.0, 3.0, 40.0]), jnp.array([0.2, 1.0, 3.5])
+    for shape in [49.0, 51.0, 1e4, 1e8, 1e12]:
+        found = lik.NegativeBinomial(shape=shape).log_density(y, f, jnp.ones(3))
+        with mpmath.workdps(50):
+            for value, count, latent in zip(found, y, f, strict=True):
+                r, mean = mpmath.mpf(shape), mpmath.exp(mpmath.mpf(float(latent)))
+                exact = mpmath.loggamma(r + float(count)) - mpmath.loggamma(r)
+                exact -= mpmath.loggamma(float(count) + 1)
+                exact += r * mpmath.log(r / (r + mean)) + float(count) * mpmath.log(
+                    mean / (r + mean)
+                )
+                np.testing.assert_allclose(float(value), float(exact), rtol=1e-11)

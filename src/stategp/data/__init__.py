@@ -3,6 +3,7 @@
 from stategp.data._loaders import Counts, Folds, Solar, aircraft, coal, motorcycle, solar
 from stategp.data._observations import (
     Observations,
+    check_support,
     extra_values,
     numbers,
     observe,
@@ -16,6 +17,7 @@ __all__ = [
     "Observations",
     "Solar",
     "aircraft",
+    "check_support",
     "coal",
     "extra_values",
     "motorcycle",

@@ -54,10 +54,7 @@ def observe(
     seen = ~np.isnan(targets)
     _reject(np.isinf(targets), "y", targets, "be finite (NaN means missing)")
     extra = extra_values(likelihood, len(targets), extras, needed=seen)
-    name = type(likelihood).__name__
-    _reject(
-        seen & ~likelihood.valid(targets, extra), "y", targets, f"{likelihood.support} for {name}"
-    )
+    check_support(likelihood, "y", targets, extra)
     counts = _one_per_observation("weights", weights, len(targets), default=1.0)
     _reject(seen & ~(np.isfinite(counts) & (counts >= 0)), "weights", counts, "be zero or more")
 
@@ -71,6 +68,12 @@ def observe(
     order = np.argsort(relative, kind="stable")
     columns = [jnp.asarray(column[seen][order]) for column in (targets, extra, counts)]
     return Observations(jnp.asarray(relative[order]), columns[0], columns[1], columns[2], origin)
+
+
+def check_support(likelihood: Likelihood, name: str, y: np.ndarray, extra: np.ndarray) -> None:
+    """Refuse observations that the likelihood calls impossible; NaN means missing."""
+    rule = f"{likelihood.support} for {type(likelihood).__name__}"
+    _reject(~np.isnan(y) & ~likelihood.valid(y, extra), name, y, rule)
 
 
 def extra_values(
@@ -91,7 +94,10 @@ def extra_values(
     values = _one_per_observation(name, given.get(name), count, likelihood.extra_default)
     if name in given:
         looked_at = np.ones(count, dtype=bool) if needed is None else needed
-        _reject(looked_at & ~(values > 0), name, values, "be positive")
+        if name == "noise_variance":  # adds to that of the likelihood
+            _reject(looked_at & ~(values >= 0), name, values, "be zero or more")
+        else:
+            _reject(looked_at & ~(values > 0), name, values, "be positive")
         _reject(looked_at & np.isinf(values), name, values, "be finite")
     return values
 

@@ -10,7 +10,12 @@ from stategp.inference._bound import (
 )
 from stategp.inference._certificate import Certificate
 from stategp.inference._gradient import learn_with_gradients
-from stategp.inference._laplace import find_mode, laplace_objective
+from stategp.inference._laplace import (
+    laplace_evidence,
+    laplace_objective,
+    newton_steps,
+    starting_mode,
+)
 from stategp.inference._lbfgs import maximise
 from stategp.inference._natural import (
     Collapsed,
@@ -26,11 +31,21 @@ from stategp.inference._natural import (
     transfer_sites,
 )
 from stategp.inference._optax import learn_in_minibatches, learn_with_optax
-from stategp.inference._power_ep import PowerEP, ep_objective, propagate, still
+from stategp.inference._power_ep import (
+    MOST_STEPS,
+    STILL,
+    PowerEP,
+    ep_objective,
+    propagated,
+    propagation_step,
+    starting_propagation,
+)
 from stategp.inference._result import FitResult, Recorder, Report
 from stategp.inference._starting_values import pseudo_data, search_scales, starting_model
 
 __all__ = [
+    "MOST_STEPS",
+    "STILL",
     "Certificate",
     "ChainSites",
     "Collapsed",
@@ -44,25 +59,28 @@ __all__ = [
     "ep_objective",
     "evaluate",
     "evaluate_all",
-    "find_mode",
     "geometry",
     "has_settled",
     "infer",
+    "laplace_evidence",
     "laplace_objective",
     "latent_moments",
     "learn_in_minibatches",
     "learn_with_gradients",
     "learn_with_optax",
     "maximise",
+    "newton_steps",
     "no_sites",
     "objective_and_gradient",
     "prior_mean",
-    "propagate",
+    "propagated",
+    "propagation_step",
     "pseudo_data",
     "search_scales",
+    "starting_mode",
     "starting_model",
+    "starting_propagation",
     "starting_state",
-    "still",
     "take_steps",
     "transfer_sites",
 ]

@@ -26,38 +26,46 @@ def ascend(
 
     `noisy`: each value is an estimate, and a rise smaller than twice its standard error counts as
     none. Without `stop_early` all steps are taken, and the last windows decide what is said about
-    convergence. A step to a place that is not finite ends the search at the state before it.
-    Ctrl-C ends it too and keeps the state reached.
+    convergence. A place that is not finite ends the search, and so does Ctrl-C. What comes back
+    has been evaluated: the best place of an exact search, the last good one of a noisy search.
     """
     record = Recorder(report)
-    message, flat = "the limit of steps was reached; raise max_steps", False
-    last_good = state
+    message, verdict = "the limit of steps was reached; raise max_steps", ""
+    kept, highest = state, -np.inf
     try:
         for number in range(max_steps):
             new, value, size = step(state, number)
             value = float(value)
             if not np.isfinite(value):
-                message = f"the bound is not finite after step {number}: use smaller steps"
-                return last_good, record.result(False, message)
-            last_good, state = state, new
+                message, verdict = "the bound is not finite any more: use smaller steps", ""
+                break
             record(value, float(size))
-            flat = _is_flat(record.trace, window, enough, noisy)
-            if flat and stop_early:
-                message = "the bound stopped rising"
+            if noisy or value >= highest:
+                kept, highest = state, value
+            state = new
+            verdict = _verdict(record.trace, window, enough, noisy)
+            if verdict == "flat" and stop_early:
                 break
     except KeyboardInterrupt:
-        return state, record.result(False, "interrupted: this is what was reached until then")
-    if flat and not stop_early:
-        message = "all steps taken, the bound no longer rises"
-    return state, record.result(flat, message)
+        return kept, record.result(False, "interrupted: this is what was reached until then")
+    if verdict == "falls":
+        return kept, record.result(False, "the bound falls: use smaller steps")
+    if verdict == "flat":
+        message = "the bound stopped rising"
+    return kept, record.result(verdict == "flat", message)
 
 
-def _is_flat(trace: list[float], window: int, enough: float, noisy: bool) -> bool:
+def _verdict(trace: list[float], window: int, enough: float, noisy: bool) -> str:
+    """Whether the last windows say that the objective is "flat" or "falls", or neither."""
     if len(trace) < 2 * window:
-        return False
+        return ""
     before, after = np.asarray(trace[-2 * window : -window]), np.asarray(trace[-window:])
     allowed = enough
     if noisy:
         allowed += 2 * float(np.sqrt((before.var() + after.var()) / window))
-        return bool(after.mean() - before.mean() < allowed)
-    return bool(after.max() - before.max() < allowed)
+        change = float(after.mean() - before.mean())
+    else:
+        change = float(after.max() - before.max())
+    if change < -allowed:
+        return "falls"
+    return "flat" if change < allowed else ""

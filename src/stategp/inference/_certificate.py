@@ -7,9 +7,10 @@ import dataclasses
 class Certificate:
     """How far the bound is from what any number of inducing points could reach.
 
-    `error` is log p(y) − bound where that is known exactly (`exact`), else an estimate from how
-    the bound rose when the inducing points were doubled; `tolerance` is what was asked for, both
-    in nats for all observations together. `history` has (inducing points, bound) of each try.
+    For Gaussian observations that is log p(y). `error` is the distance where it is known exactly
+    (`exact`), else an estimate from how the bound rose when the inducing points were doubled;
+    `tolerance` is what was asked for, both in nats for all observations together. `history` has
+    (inducing points, bound) of each fit.
     """
 
     inducing: int

@@ -37,7 +37,7 @@ from stategp.inference._bound import (
     prior_mean,
 )
 from stategp.inference._lbfgs import maximise
-from stategp.inference._optax import Batches, take_batch
+from stategp.inference._optax import Batches, checked, take_batch
 from stategp.inference._result import FitResult, Report
 from stategp.models import GP
 from stategp.parameters import log_prior, with_vector
@@ -140,7 +140,7 @@ def learn_with_gradients(
     batch_size: int | None,
     seed: int,
     max_steps: int,
-    tolerance: float,
+    tolerance: float | None,
     reach: np.ndarray,
     report: Report,
 ) -> tuple[np.ndarray, ChainSites, FitResult]:
@@ -163,7 +163,7 @@ def learn_with_gradients(
             reach=walls,
             max_steps=max_steps,
             report=report,
-            flat=tolerance,
+            flat=tolerance or 1e-6,
         )
         everything = unravel(jnp.asarray(best))
     else:
@@ -180,12 +180,12 @@ def _with_optax(
     batch_size: int | None,
     seed: int,
     max_steps: int,
-    tolerance: float,
+    tolerance: float | None,
     report: Report,
 ) -> tuple[Everything, FitResult]:
     count = len(arguments[1])
     size = count if batch_size is None else min(batch_size, count)
-    take = _optax_step(optimiser)
+    take = _optax_step(checked(optimiser))
     batches = Batches(count, size, seed)
 
     def step(state: tuple[Everything, Any], number: int) -> tuple[Any, Any, Any]:
@@ -197,10 +197,10 @@ def _with_optax(
         step,
         (start, optimiser.init(start)),
         max_steps=max_steps,
-        window=50,
-        enough=tolerance * count,
+        window=max(50, -(-count // size)) if size < count else 50,
+        enough=(tolerance or 1e-6) * count,
         noisy=size < count,
-        stop_early=True,
+        stop_early=size == count or tolerance is not None,
         report=report,
     )
     return end, result
@@ -221,7 +221,9 @@ def _optax_step(optimiser: optax.GradientTransformation) -> Any:
         batch = data if at is None else take_batch(data, at)
         value, gradient = jax.value_and_grad(_bound)(everything, model, batch, inducing, scales)
         down = jax.tree.map(lambda leaf: -leaf / len(data), gradient)
-        updates, memory = optimiser.update(down, memory, everything)
+        updates, memory = optimiser.update(
+            down, memory, everything, value=-value / len(data), grad=down
+        )
         return (optax.apply_updates(everything, updates), memory), value
 
     return step

@@ -5,6 +5,7 @@ inducing points at the data this is the textbook method; with fewer, f at the ob
 taken to be what the states predict.
 """
 
+import functools
 from typing import Any
 
 import jax
@@ -77,17 +78,17 @@ def _evidence(
 
 
 @jax.jit
-def _find(model: GP, data: Observations, inducing: States, guess: Latent) -> tuple[Settling, Array]:
+def starting_mode(
+    model: GP, data: Observations, inducing: States, guess: Latent
+) -> tuple[Geometry, Settling]:
+    """Newton's method before its first step."""
     shape = geometry(model, data.x, inducing)
-    state = begin(model, data, shape, starting_sites(model, data, shape, guess), evaluate_mode)
-    state = settle(model, data, shape, state, MOST_STEPS, TOLERANCE, evaluate_mode)
-    return state, _evidence(model, data, shape, state.q.marginals[0])
+    sites = starting_sites(model, data, shape, guess)
+    return shape, begin(model, data, shape, sites, evaluate_mode)
 
 
-def find_mode(model: GP, data: Observations, inducing: States) -> tuple[Settling, float]:
-    """q by Laplace's method, and its approximation of log p(y)."""
-    state, evidence = _find(model, data, inducing, jnp.asarray(pseudo_data(model, data)))
-    return state, float(evidence)
+newton_steps = jax.jit(functools.partial(settle, evaluate=evaluate_mode))
+laplace_evidence = jax.jit(_evidence)
 
 
 @jax.jit

@@ -23,10 +23,12 @@ def maximise(
     max_steps: int,
     report: Report,
     flat: float = _FLAT,
+    gtol: float = 1e-7,
 ) -> tuple[Vector, float, FitResult]:
     """The vector that maximises `function`, at most `reach` from the start in every coordinate.
 
-    Converged means that the slope per observation is below `flat` in every coordinate.
+    Converged means that the slope per observation is below `flat` in every coordinate; the search
+    goes on until it is below `gtol`.
 
     Steps into places where the function is not finite are shortened. Ctrl-C ends the search and
     keeps the best point so far.
@@ -66,7 +68,7 @@ def maximise(
                 jac=True,
                 method="L-BFGS-B",
                 callback=after_step,
-                options={"maxiter": max_steps - len(record.trace) + 1, "ftol": 1e-13, "gtol": 1e-7},
+                options={"maxiter": max_steps - len(record.trace) + 1, "ftol": 1e-13, "gtol": gtol},
             )
             message = _in_words(outcome.message)
             # The optimiser's own word is not enough: it may stop where no step helps any more.

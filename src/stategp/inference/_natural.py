@@ -101,9 +101,12 @@ def settle(
     return settled
 
 
-def has_settled(model: GP, data: Observations, state: Settling) -> bool:
+def has_settled(
+    model: GP, data: Observations, state: Settling, tolerance: float | None = None
+) -> bool:
     """Whether a search that ended found the optimum: q stood still, rounding aside."""
-    close = float(state.moved) <= 1e-7 * float(jnp.sum(data.weights))
+    enough = max(1e-7, tolerance or 0.0)
+    close = float(state.moved) <= enough * float(jnp.sum(data.weights))
     return bool(state.done) and (model.likelihood.conjugate or close)
 
 
@@ -254,7 +257,7 @@ def transfer_sites(
     model: GP,
     old_model: GP,
     data: Observations,
-    old_inducing: States,
+    old_inducing: Float[Array, " old_states"],
     marginals: tuple[PairMarginals, ...],
     inducing: States,
 ) -> ChainSites:

@@ -57,12 +57,12 @@ def learn_with_optax(
 ) -> tuple[np.ndarray, ChainSites, FitResult]:
     """All data: q takes a few safe steps, then the hyperparameters take one."""
     guess = jnp.asarray(pseudo_data(model, data))
-    take = _full_step(optimiser)
+    take = _full_step(checked(optimiser))
     _, first = starting_state(model, data, inducing, guess)
     start = Moving(jnp.asarray(scaled), optimiser.init(jnp.asarray(scaled)), first.q.sites)
 
     def step(state: Moving, number: int) -> tuple[Moving, Any, Any]:
-        return take(state, model, data, inducing, jnp.asarray(scales))
+        return take(state, model, data, inducing, jnp.asarray(scales), guess)
 
     end, result = ascend(
         step,
@@ -81,29 +81,51 @@ def learn_with_optax(
 def _full_step(optimiser: optax.GradientTransformation) -> Any:
     @jax.jit
     def step(
-        state: Moving, model: GP, data: Observations, inducing: States, scales: Array
+        state: Moving,
+        model: GP,
+        data: Observations,
+        inducing: States,
+        scales: Array,
+        guess: Latent,
     ) -> tuple[Moving, Float[Array, ""], Float[Array, ""]]:
         def objective(scaled: Array) -> tuple[Float[Array, ""], Any]:
             moved = with_vector(model, scaled * scales)
             shape = geometry(moved, data.x, inducing)
             still = jax.lax.stop_gradient((moved, shape))
-            search = begin(still[0], data, still[1], state.sites)
+            conjugate = model.likelihood.conjugate  # then these hyperparameters have one optimum
+            sites = starting_sites(still[0], data, still[1], guess) if conjugate else state.sites
+            search = begin(still[0], data, still[1], sites)
             search = settle(still[0], data, still[1], search, _SETTLING, 0.0)
             search = jax.lax.stop_gradient(search)
             return with_gradient(moved, data, shape, search.q) + log_prior(moved), search
 
         (value, search), gradient = jax.value_and_grad(objective, has_aux=True)(state.scaled)
-        scaled, memory = _move(optimiser, state, gradient / len(data))
+        scaled, memory = _move(optimiser, state, value / len(data), gradient / len(data))
         return Moving(scaled, memory, search.q.sites), value, search.step_size
 
     return step
 
 
-def _move(
-    optimiser: optax.GradientTransformation, state: Moving, gradient: Array
-) -> tuple[Array, Any]:
+@functools.lru_cache(maxsize=16)
+def checked(optimiser: Any) -> Any:
+    """The optimiser, if gradients and values are all it needs."""
+    extended = optax.with_extra_args_support(optimiser)
+    nothing = jnp.zeros(1)
+    try:
+        extended.update(nothing, extended.init(nothing), nothing, value=jnp.zeros(()), grad=nothing)
+    except TypeError as error:
+        raise ValueError(
+            f"this Optax optimiser needs more than values and gradients ({error}); for L-BFGS pass "
+            "optimiser='lbfgs'"
+        ) from None
+    return extended
+
+
+def _move(optimiser: Any, state: Moving, value: Array, gradient: Array) -> tuple[Array, Any]:
     """One step upwards; Optax goes down."""
-    updates, memory = optimiser.update(-gradient, state.memory, state.scaled)
+    updates, memory = optimiser.update(
+        -gradient, state.memory, state.scaled, value=-value, grad=-gradient
+    )
     return optax.apply_updates(state.scaled, updates), memory
 
 
@@ -127,7 +149,7 @@ def learn_in_minibatches(
     `step_size` is that of the natural gradient: a function of the number of steps taken.
     """
     batch_size = min(batch_size, len(data))
-    take = _minibatch_step(optimiser)
+    take = _minibatch_step(checked(optimiser))
     start = Moving(
         jnp.asarray(scaled),
         optimiser.init(jnp.asarray(scaled)),
@@ -203,7 +225,7 @@ def _minibatch_step(optimiser: optax.GradientTransformation) -> Any:
             return with_gradient(moved, batch, shape, q) + log_prior(moved), q
 
         (value, q), gradient = jax.value_and_grad(objective, has_aux=True)(state.scaled)
-        scaled, memory = _move(optimiser, state, gradient / len(data))
+        scaled, memory = _move(optimiser, state, value / len(data), gradient / len(data))
         sites = tuple(a.mix(b, size) for a, b in zip(state.sites, q.target, strict=True))
         return Moving(scaled, memory, sites), value
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from stategp.chain import PairMarginals, sweep
+from stategp.chain import PairMarginals, Sites, sweep
 from stategp.data import Observations
 from stategp.inference._bound import (
     Geometry,
@@ -30,8 +30,8 @@ from stategp.parameters import log_prior, with_vector
 
 Points = Float[Array, " points"]
 
-_MOST_STEPS = 500
-_STILL = 1e-9  # the largest relative change of a site that counts as none
+MOST_STEPS = 500
+STILL = 1e-9  # the largest relative change of a site that counts as none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +49,10 @@ class PowerEP:
     damping: float = 0.7
 
     def __post_init__(self) -> None:
-        if not (0 < self.power <= 1 and 0 < self.damping <= 1):
+        numbers = all(isinstance(v, int | float) for v in (self.power, self.damping))
+        if not (numbers and 0 < self.power <= 1 and 0 < self.damping <= 1):
             raise ValueError(
-                f"power and damping must lie in (0, 1], got {self.power} and {self.damping}"
+                f"power and damping must lie in (0, 1], got {self.power!r} and {self.damping!r}"
             )
 
 
@@ -102,39 +103,44 @@ def _updated(
     return tilted.log_normaliser, (first - second * cavity.mean) / shrink, -second / shrink
 
 
-def _propagate(
-    model: GP, data: Observations, shape: Geometry, guess: Latent, method: PowerEP
-) -> Propagating:
-    start = expected_log_likelihood(model, data, guess, jnp.zeros_like(guess))
+def _begin(model: GP, data: Observations, shape: Geometry, guess: Latent) -> Propagating:
+    start = expected_log_likelihood(model, data, guess, model.likelihood.guess_variance(guess))
     precision = jnp.maximum(-2 * start.curvature, 0.0)
     linear = start.slope + precision * (guess - prior_mean(model, data.user_x))
     _, swept = _sweep(model, shape, linear, precision)
+    return Propagating(linear, precision, swept.marginals, jnp.zeros((), int), jnp.asarray(jnp.inf))
 
+
+def _step(
+    model: GP, data: Observations, shape: Geometry, state: Propagating, method: PowerEP
+) -> Propagating:
+    """All sites at once. A step to nowhere leaves everything where it was, with a change of NaN."""
+    power, rate = method.power, method.damping
+    cavity = _cavities(shape, state.marginals, state.linear, state.precision, power)
+    _, linear, precision = _updated(model, data, cavity, power)
+    new_linear = state.linear + rate * (linear / power - state.linear)
+    new_precision = state.precision + rate * (precision / power - state.precision)
+    _, swept = _sweep(model, shape, new_linear, new_precision)
+    change = jnp.maximum(
+        _relative(new_linear, state.linear), _relative(new_precision, state.precision)
+    )
+    moved = Propagating(new_linear, new_precision, swept.marginals, state.steps + 1, change)
+    stuck = state._replace(steps=state.steps + 1, change=jnp.asarray(jnp.nan))
+    sound = jnp.isfinite(jnp.sum(swept.marginals.covariance)) & jnp.isfinite(change)
+    kept: Propagating = jax.tree.map(lambda a, b: jnp.where(sound, a, b), moved, stuck)
+    return kept
+
+
+def _propagate(
+    model: GP, data: Observations, shape: Geometry, guess: Latent, method: PowerEP
+) -> Propagating:
     def unfinished(state: Propagating) -> Bool[Array, ""]:
-        return (state.change > _STILL) & (state.steps < _MOST_STEPS)
+        return (state.change > STILL) & (state.steps < MOST_STEPS)  # False for NaN
 
     def step(state: Propagating) -> Propagating:
-        power = method.power
-        cavity = _cavities(shape, state.marginals, state.linear, state.precision, power)
-        _, linear, precision = _updated(model, data, cavity, power)
-        rate = method.damping
-        new_linear = state.linear + rate * (linear / power - state.linear)
-        new_precision = state.precision + rate * (precision / power - state.precision)
-        _, swept = _sweep(model, shape, new_linear, new_precision)
-        change = jnp.maximum(
-            _relative(new_linear, state.linear), _relative(new_precision, state.precision)
-        )
-        moved = Propagating(new_linear, new_precision, swept.marginals, state.steps + 1, change)
-        # A step to nowhere ends the search where it was, with a change that says so.
-        sound = jnp.isfinite(jnp.sum(swept.marginals.covariance)) & jnp.isfinite(change)
-        stuck = state._replace(steps=jnp.asarray(_MOST_STEPS), change=jnp.asarray(jnp.inf))
-        kept: Propagating = jax.tree.map(lambda a, b: jnp.where(sound, a, b), moved, stuck)
-        return kept
+        return _step(model, data, shape, state, method)
 
-    begin = Propagating(
-        linear, precision, swept.marginals, jnp.zeros((), int), jnp.asarray(jnp.inf)
-    )
-    ended: Propagating = jax.lax.while_loop(unfinished, step, begin)
+    ended: Propagating = jax.lax.while_loop(unfinished, step, _begin(model, data, shape, guess))
     return ended
 
 
@@ -159,17 +165,29 @@ def _evidence(
     return swept.log_normaliser + jnp.sum(log_tilted - log_site) / power
 
 
-@jax.jit(static_argnames="method")
-def _find(model: GP, data: Observations, inducing: States, guess: Latent, method: PowerEP) -> Any:
+@jax.jit
+def starting_propagation(
+    model: GP, data: Observations, inducing: States, guess: Latent
+) -> tuple[Geometry, Propagating]:
+    """EP before its first step."""
     shape = geometry(model, data.x, inducing)
-    state = _propagate(model, data, shape, guess, method)
+    return shape, _begin(model, data, shape, guess)
+
+
+@jax.jit(static_argnames="method")
+def propagation_step(
+    model: GP, data: Observations, shape: Geometry, state: Propagating, method: PowerEP
+) -> tuple[Propagating, Float[Array, ""]]:
+    """One step, and EP's approximation of log p(y) after it."""
+    state = _step(model, data, shape, state, method)
+    return state, _evidence(model, data, shape, state, method.power)
+
+
+@jax.jit
+def propagated(model: GP, shape: Geometry, state: Propagating) -> tuple[Sites, PairMarginals]:
+    """The sites of the chain, and its pair marginals."""
     sites, swept = _sweep(model, shape, state.linear, state.precision)
-    return sites, swept.marginals, state, _evidence(model, data, shape, state, method.power)
-
-
-def propagate(model: GP, data: Observations, inducing: States, method: PowerEP) -> Any:
-    """Sites, pair marginals, the state of the search, and EP's approximation of log p(y)."""
-    return _find(model, data, inducing, jnp.asarray(pseudo_data(model, data)), method)
+    return sites, swept.marginals
 
 
 @jax.jit(static_argnames="method")
@@ -201,8 +219,3 @@ def ep_objective(model: GP, data: Observations, inducing: States, method: PowerE
         return float(value), np.asarray(gradient)
 
     return function
-
-
-def still(state: Propagating) -> bool:
-    """Whether the sites stopped moving."""
-    return bool(state.change <= _STILL)

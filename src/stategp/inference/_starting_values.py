@@ -66,7 +66,7 @@ def _start(part: Part, guesses: "_Guesses") -> Part:
         value = guesses.value(parameter.role, summands)
         if value is None:
             return parameter
-        return with_value(parameter, jnp.full(parameter.value.shape, value))
+        return with_value(parameter, jnp.full(parameter.value.shape, value, dtype=float))
 
     return map_parameters(start, part)
 

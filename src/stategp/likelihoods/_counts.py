@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from stategp.likelihoods._base import QUADRATURE, Likelihood, Points, check_quadrature, is_count
 from stategp.parameters import Parameter, Value, positive
@@ -82,7 +82,7 @@ class NegativeBinomial(Likelihood):
     def log_density(self, y: Points, f: Points, extra: Points) -> Points:
         shape = self.shape.value
         odds = f + jnp.log(extra) - jnp.log(shape)  # log of μ / shape
-        ways = gammaln(y + shape) - gammaln(y + 1) - gammaln(shape)
+        ways = _log_rising(shape, y) - gammaln(y + 1)
         return ways + y * odds - (y + shape) * jax.nn.softplus(odds)
 
     def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
@@ -115,3 +115,17 @@ def _log_rates(y: np.ndarray, exposure: np.ndarray) -> np.ndarray:
     """Log of each rate, with one more count from the overall rate: rare events have low rates."""
     overall = (np.sum(y) + 0.5) / np.sum(exposure)
     return np.log((y + 1) / (exposure + 1 / overall))
+
+
+def _log_rising(shape: Array, y: Points) -> Points:
+    """log Γ(shape + y) − log Γ(shape), which for a large shape (nearly Poisson) cancel."""
+    large = shape > 50.0
+    r = jnp.where(large, shape, 50.0)
+
+    def correction(z: Array) -> Array:  # Stirling's series, good to rounding from 50 on
+        return 1 / (12 * z) - 1 / (360 * z**3) + 1 / (1260 * z**5)
+
+    stirling = (r + y - 0.5) * jnp.log1p(y / r) + y * jnp.log(r) - y
+    stirling += correction(r + y) - correction(r)
+    plain = jnp.where(large, 1.0, shape)
+    return jnp.where(large, stirling, gammaln(plain + y) - gammaln(plain))

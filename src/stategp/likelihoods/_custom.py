@@ -26,6 +26,10 @@ class Custom(Likelihood):
     learns; every function gets them as keywords. `mean` and `variance` of y given f are functions
     ``mean(f)``, needed to predict y, and `sample` is ``sample(key, f)``.
 
+    Expectations are as good as Gauss–Hermite quadrature with `quadrature` nodes; predictive
+    densities and EP take N(f) p(y | f) to have one peak, which a density with heavy tails and a
+    scale much smaller than the uncertainty of f has not.
+
     >>> import jax.numpy as jnp, stategp as sg
     >>> def cauchy(y, f, scale):
     ...     return -jnp.log(jnp.pi * scale) - jnp.log1p(((y - f) / scale) ** 2)
@@ -67,7 +71,17 @@ class Custom(Likelihood):
         self.quadrature = check_quadrature(order)
         y = jnp.zeros(3)
         f = y if self.latents == 1 else jnp.zeros((3, self.latents))
-        jax.eval_shape(self.log_density, y, f, y)
+        try:
+            jax.eval_shape(self.log_density, y, f, y)
+        except (TypeError, ValueError, jax.errors.JAXTypeError) as error:
+            if str(error).startswith("log_density"):
+                raise
+            names = "".join(f", {name}" for name in self.parameters)
+            reason = str(error).splitlines()[0]
+            raise ValueError(
+                f"log_density(y, f{names}) must work on arrays, written with jax.numpy (jnp.where "
+                f"instead of if, jnp.log instead of np.log): {reason}"
+            ) from error
 
     def log_density(self, y: Points, f: Latent, extra: Points) -> Points:
         return _checked("log_density(y, f)", self.function(y, f, **self._values()), y)

@@ -68,23 +68,31 @@ def several_derivatives(function: SeveralFunction, at: Several) -> tuple[Values,
 
 
 def expectation(function: Function, mean: Values, variance: Values, order: int) -> Values:
-    """E[function(f)] for f ~ N(mean, variance), with the right first derivatives.
+    """E[function(f)] for f ~ N(mean, variance), with first derivatives that hold at variance zero.
 
-    The derivative in the variance is ½E[function''] (Price), which needs no division by the
-    standard deviation and so holds at variance zero. Second derivatives of this are meaningless.
+    The derivative in the variance goes through the standard deviation and needs one derivative of
+    the function, so kinks are fine. Where the standard deviation is too small to divide by, it is
+    half the second derivative at the mean. Second derivatives of this are meaningless.
     """
     nodes, weights = hermite(order)
-    deviation = jnp.sqrt(jax.lax.stop_gradient(variance))
-    change = variance - jax.lax.stop_gradient(variance)  # zero, with derivative one
+    deviation, change = _spread(mean, variance)
 
     def term(total: Values, node: Float[Array, " 2"]) -> tuple[Values, None]:
-        value, _, second = derivatives(function, mean + deviation * node[0])
-        curvature = jax.lax.stop_gradient(second)
-        return total + node[1] * (value + change * curvature / 2), None
+        return total + node[1] * function(mean + deviation * node[0]), None
 
     # A loop over the nodes keeps memory at one array, however many nodes there are.
     table = jnp.asarray(np.stack([nodes, weights], axis=1))
-    return jax.lax.scan(term, jnp.zeros_like(mean), table)[0]
+    average = jax.lax.scan(term, jnp.zeros_like(mean), table)[0]
+    curvature = jax.lax.stop_gradient(derivatives(function, mean)[2])
+    return average + change * jnp.where(jnp.isfinite(curvature), curvature, 0.0) / 2
+
+
+def _spread(mean: Several, variance: Several) -> tuple[Several, Several]:
+    """The standard deviation, and a zero whose derivative in a tiny variance is one."""
+    still = jax.lax.stop_gradient(variance)
+    wide = still > (1e-7 * (1 + jnp.abs(jax.lax.stop_gradient(mean)))) ** 2
+    root = jnp.sqrt(jnp.where(wide, variance, 1.0))
+    return jnp.where(wide, root, jnp.sqrt(still)), jnp.where(wide, 0.0, variance - still)
 
 
 def several_expectation(
@@ -92,17 +100,17 @@ def several_expectation(
 ) -> Values:
     """`expectation` over independent latents, on the product of their nodes."""
     nodes, weights = product_hermite(order, mean.shape[-1])
-    deviation = jnp.sqrt(jax.lax.stop_gradient(variance))
-    change = variance - jax.lax.stop_gradient(variance)
+    deviation, change = _spread(mean, variance)
 
     def term(total: Values, node: tuple[Array, Array]) -> tuple[Values, None]:
         at = mean + deviation * jnp.broadcast_to(node[0], mean.shape)
-        value = function(at)
-        curvature = jax.lax.stop_gradient(several_derivatives(function, at)[2])
-        return total + node[1] * (value + jnp.sum(change * curvature, axis=-1) / 2), None
+        return total + node[1] * function(at), None
 
     table = (jnp.asarray(nodes), jnp.asarray(weights))
-    return jax.lax.scan(term, jnp.zeros(mean.shape[:-1]), table)[0]
+    average = jax.lax.scan(term, jnp.zeros(mean.shape[:-1]), table)[0]
+    curvature = jax.lax.stop_gradient(several_derivatives(function, mean)[2])
+    bend = change * jnp.where(jnp.isfinite(curvature), curvature, 0.0) / 2
+    return average + jnp.sum(bend, axis=-1)
 
 
 class Tilted(NamedTuple):
