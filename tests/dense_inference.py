@@ -79,7 +79,7 @@ def laplace_logit(K, y) -> Approximation:
     return Approximation(evidence, f, np.diag(K) - np.sum(half**2, axis=0))
 
 
-def ep_probit(K, y, sweeps=60) -> Approximation:
+def ep_probit(K, y, sweeps=25) -> Approximation:
     """Sequential EP for probit classification (Rasmussen & Williams, algorithm 3.5)."""
     sign, n = 2 * y - 1, len(y)
     tau, nu = np.zeros(n), np.zeros(n)

@@ -202,7 +202,7 @@ def test_hyperparameters_beyond_double_precision_are_refused_in_words():
         k.Matern32(variance=1e12, lengthscale=100.0) + k.Matern12(variance=1e12),
         sg.likelihoods.Gaussian(variance=1e-12),
     )
-    with pytest.raises(FloatingPointError, match="orders of magnitude above the noise"):
+    with pytest.raises(FloatingPointError, match="for double precision"):
         sg.condition(model, X, Y)
 
 

@@ -19,6 +19,7 @@ from stategp.inference import (
     ep_objective,
     evaluate_all,
     has_settled,
+    infer,
     laplace_evidence,
     laplace_objective,
     learn_in_minibatches,
@@ -272,6 +273,9 @@ def _natural(
     warm: ChainSites | None,
 ) -> Posterior:
     """Natural-gradient steps until q stands still."""
+    if model.likelihood.conjugate:
+        found = infer(model, data, inducing)
+        return _settled(model, data, inducing, found, Recorder(show), "", settings)
     inferring = _bounded(model, settings)
     guess = jnp.asarray(pseudo_data(model, data))
     starts = [None, no_sites(model, inducing)]  # what y points at, or if that fails the prior

@@ -6,6 +6,7 @@ stategp has no sampler of its own; BlackJAX, NumPyro and others take such a func
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -38,8 +39,7 @@ class LogPosterior(eqx.Module):
 
     def __call__(self, vector: Vector) -> Float[Array, ""]:
         """The bound, plus the log priors, plus the log Jacobian of the logarithms."""
-        bound = collapsed_bound(vector, self.model, self.data, self.inducing, self.guess)
-        return bound + jnp.sum(jnp.where(self._logarithmic, vector, 0.0))
+        return _log_density(self, vector)
 
     def model_at(self, vector: Vector) -> GP:
         """The model with these hyperparameters."""
@@ -55,6 +55,12 @@ class LogPosterior(eqx.Module):
         return jnp.concatenate(flags) if flags else jnp.zeros(0, dtype=bool)
 
 
+@jax.jit
+def _log_density(target: LogPosterior, vector: Vector) -> Float[Array, ""]:
+    bound = collapsed_bound(vector, target.model, target.data, target.inducing, target.guess)
+    return bound + jnp.sum(jnp.where(target._logarithmic, vector, 0.0))
+
+
 def log_posterior(
     model: GP | Any, x: Any, y: Any, *, inducing: Any = "data", weights: Any = None, **extras: Any
 ) -> LogPosterior:
@@ -66,7 +72,7 @@ def log_posterior(
 
     >>> import jax, numpy as np, stategp as sg
     >>> density = sg.log_posterior(sg.GP(sg.kernels.Matern32()), np.arange(9), np.sin(np.arange(9)))
-    >>> value, gradient = jax.jit(jax.value_and_grad(density))(density.start)
+    >>> value, gradient = jax.value_and_grad(density)(density.start)
     >>> gradient.shape
     (3,)
     """

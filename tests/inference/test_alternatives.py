@@ -1,11 +1,15 @@
 """Laplace, power EP and the logistic bound, against dense implementations."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import stategp as sg
 from stategp import kernels as k
 from stategp import likelihoods as lik
+from stategp.data import observe
+from stategp.inference import ep_objective, laplace_objective
+from stategp.parameters import to_vector
 from tests import dense, dense_inference
 
 N = 200
@@ -89,22 +93,28 @@ def test_sparse_power_ep_of_gaussian_observations_is_fitc():
         posterior.kl_to_exact()
 
 
-@pytest.mark.parametrize("method", ["laplace", "ep", "vb"])
-def test_hyperparameters_are_learned_to_a_maximum(method):
-    x, y = X[::2], Y[::2]
+@pytest.mark.parametrize("method", ["laplace", "ep"])
+def test_gradients_are_those_of_the_approximate_evidence(method):
+    model = sg.GP(k.Matern32(variance=2.0, lengthscale=1.5), lik.Bernoulli(), mean=0.3)
+    data = observe(X[::4], Y[::4], model.likelihood)
+    inducing = jnp.linspace(0.0, 10.0, 12)
+    objective = (
+        laplace_objective(model, data, inducing)
+        if method == "laplace"
+        else ep_objective(model, data, inducing, sg.PowerEP())
+    )
+    start, step = np.asarray(to_vector(model)), 1e-5
+    _, gradient = objective(start)
+    for i, shift in enumerate(step * np.eye(len(start))):
+        slope = (objective(start + shift)[0] - objective(start - shift)[0]) / (2 * step)
+        np.testing.assert_allclose(gradient[i], slope, rtol=1e-5, atol=1e-5)
+
+
+def test_hyperparameters_are_learned_by_the_logistic_bound():
     start = sg.GP(k.Matern32(variance=1.0, lengthscale=1.0), lik.Bernoulli())
-    fitted = sg.fit(start, x, y, inducing=25, method=method)
+    fitted = sg.fit(start, X[::2], Y[::2], inducing=25, method="vb")
     assert fitted.fit_result.converged
-    for name in ["variance", "lengthscale"]:
-        for factor in [0.95, 1.05]:
-            values = {
-                n: float(getattr(fitted.model.kernel, n)) * (factor if n == name else 1.0)
-                for n in ["variance", "lengthscale"]
-            }
-            other = sg.condition(
-                sg.GP(k.Matern32(**values), lik.Bernoulli()), x, y, inducing=25, method=method
-            )
-            assert other.elbo < fitted.elbo
+    assert fitted.elbo > sg.condition(start, X[::2], Y[::2], inducing=25, method="vb").elbo
 
 
 def test_what_does_not_go_together_is_refused_in_words():

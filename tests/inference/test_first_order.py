@@ -1,5 +1,6 @@
 """Adam, L-BFGS on everything, minibatches: all lead to the bound that natural gradients find."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -68,6 +69,7 @@ def test_a_batch_estimates_the_bound_its_gradient_and_its_sites_without_bias():
     inducing = jnp.asarray(Z)
     guess = jnp.asarray(START.likelihood.guess(np.asarray(data.y), np.asarray(data.extra)))
 
+    @jax.jit
     def everything(part, sites):
         shape = geometry(START, part.x, inducing)
         q = evaluate(START, part, shape, sites, project=True)

@@ -17,16 +17,10 @@ pytestmark = pytest.mark.skipif(
 
 def test_learned_bounds():
     data = sg.data.solar()
-    exact = sg.fit(solar.model(), data.x_train, data.y_train)
-    bounds = []
-    for count in [60, 195]:
-        posterior = sg.fit(
-            solar.model(), data.x_train, data.y_train, inducing=solar.grid(data, count)
-        )
-        assert posterior.fit_result.converged
-        _, twin = solar.learn_dense(data, count, slopes=True)
-        assert abs(posterior.elbo - twin) < 1e-5
-        _, classic = solar.learn_dense(data, count, slopes=False)
-        assert posterior.elbo > classic
-        bounds.append(posterior.elbo)
-    assert bounds[0] < bounds[1] < exact.elbo
+    inducing = solar.grid(data, 195)
+    posterior = sg.fit(solar.model(), data.x_train, data.y_train, inducing=inducing)
+    assert posterior.fit_result.converged
+    _, twin = solar.learn_dense(data, 195, slopes=True)
+    assert abs(posterior.elbo - twin) < 1e-5
+    _, classic = solar.learn_dense(data, 195, slopes=False)
+    assert classic < posterior.elbo < posterior.log_marginal_likelihood()

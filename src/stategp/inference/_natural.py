@@ -101,6 +101,15 @@ def settle(
     return settled
 
 
+def _optimum(model: GP, data: Observations, shape: Geometry, sites: ChainSites) -> Settling:
+    """The end of a search that starts from `sites`."""
+    if model.likelihood.conjugate:  # they are the optimum
+        q = evaluate(model, data, shape, sites)
+        return Settling(q, jnp.ones(()), jnp.zeros(()), jnp.ones((), int), jnp.ones((), bool))
+    state = begin(model, data, shape, sites)
+    return settle(model, data, shape, state, MOST_STEPS, TOLERANCE)
+
+
 def has_settled(
     model: GP, data: Observations, state: Settling, tolerance: float | None = None
 ) -> bool:
@@ -151,9 +160,7 @@ def _objective(
     sites = starting_sites(still[0], data, still[1], guess)
     if not model.likelihood.conjugate:
         sites = jax.tree.map(lambda a, b: jnp.where(use_warm, a, b), warm, sites)
-    state = begin(still[0], data, still[1], sites)
-    state = settle(still[0], data, still[1], state, MOST_STEPS, TOLERANCE)
-    state = jax.lax.stop_gradient(state)
+    state = jax.lax.stop_gradient(_optimum(still[0], data, still[1], sites))
     return with_gradient(model, data, shape, state.q) + log_prior(model), state
 
 
@@ -198,8 +205,9 @@ def no_sites(model: GP, inducing: States) -> ChainSites:
 def _infer(
     model: GP, data: Observations, inducing: States, guess: Latent, warm: ChainSites | None
 ) -> Settling:
-    shape, state = starting_state(model, data, inducing, guess, warm)
-    return settle(model, data, shape, state, MOST_STEPS, TOLERANCE)
+    shape = geometry(model, data.x, inducing)
+    sites = starting_sites(model, data, shape, guess) if warm is None else warm
+    return _optimum(model, data, shape, sites)
 
 
 def infer(
