@@ -72,7 +72,7 @@ def test_some_student_t_sites_are_negative_and_it_is_still_the_optimum():
 
 def test_fewer_inducing_points_never_raise_the_bound():
     model = sg.GP(KERNEL, lik.Poisson())
-    bounds = [sg.condition(model, X, Y_COUNT, inducing=m).elbo for m in [3, 10, "data"]]
+    bounds = [sg.condition(model, X, Y_COUNT, inducing=m).elbo for m in [3, "data"]]
     assert np.all(np.diff(bounds) >= -1e-9)
 
 

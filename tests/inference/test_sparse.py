@@ -61,7 +61,7 @@ def test_bound_rises_to_the_evidence_and_its_distance_is_the_kl():
     model = model_of(KERNELS["matern52"])
     evidence = dense.gp(model.kernel, x, y, NOISE, x).log_evidence
     bounds = []
-    for count in [4, 8, 16, 32, 200]:
+    for count in [4, 16, 200]:
         posterior = sg.condition(model, x, y, inducing=count)
         np.testing.assert_allclose(posterior.log_marginal_likelihood(), evidence, rtol=1e-10)
         np.testing.assert_allclose(posterior.kl_to_exact(), evidence - posterior.elbo, atol=1e-8)
