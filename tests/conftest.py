@@ -32,4 +32,4 @@ settings.load_profile("stategp")
 def _bounded_memory_maps():
     """Every compiled program holds memory maps, of which a process may have 65,530 on Linux."""
     yield
-    make_room()
+    make_room(25_000)
