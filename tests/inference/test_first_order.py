@@ -43,7 +43,7 @@ def test_lbfgs_on_everything(best, conditioned):
     np.testing.assert_allclose(fitted.elbo, best.elbo, atol=1e-3)
     fixed = sg.condition(START, X, Y, inducing=Z, method="gradient", max_steps=2000)
     np.testing.assert_allclose(fixed.elbo, conditioned.elbo, atol=1e-4)
-    assert fixed.model == START or repr(fixed.model) == repr(START)
+    assert repr(fixed.model) == repr(START)
     np.testing.assert_allclose(fixed.predict_f(X)[0], conditioned.predict_f(X)[0], atol=0.01)
 
 

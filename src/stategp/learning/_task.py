@@ -1,0 +1,63 @@
+"""What every way of learning is given, and what they share."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from stategp.data import Observations
+from stategp.inference import FitResult
+from stategp.likelihoods._bernoulli import LogisticBound
+from stategp.models import GP
+from stategp.parameters import all_parameters
+from stategp.posterior import Posterior
+from stategp.progress import Progress
+from stategp.settings import Settings
+
+_REACH = 18.5  # positive hyperparameters move by at most a factor e¹⁸·⁵ ≈ 10⁸ either way
+_REAL_REACH = 1e4  # others, by that many times their natural size
+
+
+class Task(NamedTuple):
+    """The data, where the states are, how to look, and who watches."""
+
+    data: Observations
+    inducing: Float[Array, " states"]
+    settings: Settings
+    show: Progress
+
+
+def bounded(model: GP, task: Task) -> GP:
+    """The model with the likelihood that the method replaces it by."""
+    if task.settings.method != "vb":
+        return model
+    return GP(model.kernels, LogisticBound(), model.means)
+
+
+def reaches(model: GP) -> np.ndarray:
+    """How far each learned hyperparameter may go from its start."""
+    reaches = [
+        np.full(p.value.size, _REACH if p.constraint == "positive" else _REAL_REACH)
+        for p in all_parameters(model)
+        if p.learned
+    ]
+    return np.concatenate(reaches) if reaches else np.zeros(0)
+
+
+def with_result(posterior: Posterior, learned: FitResult) -> Posterior:
+    """What is said of the whole: learning, and inference if that went wrong."""
+    inferred = posterior.fit_result
+    if inferred is not None and not inferred.converged and learned.converged:
+        message = f"{learned.message}; inference: {inferred.message}"
+        learned = dataclasses.replace(learned, converged=False, message=message)
+    return dataclasses.replace(posterior, fit_result=learned)
+
+
+def check_finite(model: GP, elbo: Any) -> None:
+    if not np.isfinite(elbo):
+        raise FloatingPointError(
+            f"inference has no finite bound for {model!r}: either the signal is too many orders of "
+            "magnitude above the noise for double precision, or f so uncertain that its expected "
+            "log density overflows; use hyperparameters closer to the scales of the data"
+        )
