@@ -114,7 +114,7 @@ def _certify(
     checks = checks or _Checks(model, posterior.data, grid, bound)
     error, reason = checks.error(count), checks.reason(count)
     if settings.method not in ("natural", "gradient"):
-        reason += f"; this holds for the variational bound, of which {settings.method!r} has none"
+        reason += f"; found with the bound of method='natural', not with {settings.method!r}"
     elif not settings.q_is_optimal:  # the search for q may have ended short of its optimum
         short = max(checks.bound(count) - posterior.elbo, 0.0)
         error += short
