@@ -10,19 +10,30 @@ from stategp.data._observations import (
     place_inducing,
     relative_inputs,
 )
+from stategp.data._packing import WIDEST, cut_cells, pack_moments, pack_rows, pad_observations
+from stategp.data._views import Expected, Moments, Rows, View
 
 __all__ = [
+    "WIDEST",
     "Counts",
+    "Expected",
     "Folds",
+    "Moments",
     "Observations",
+    "Rows",
     "Solar",
+    "View",
     "aircraft",
     "check_support",
     "coal",
+    "cut_cells",
     "extra_values",
     "motorcycle",
     "numbers",
     "observe",
+    "pack_moments",
+    "pack_rows",
+    "pad_observations",
     "place_inducing",
     "relative_inputs",
     "solar",

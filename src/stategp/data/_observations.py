@@ -7,17 +7,16 @@ integers, so that nanosecond timestamps near 10¹⁸ lose nothing.
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from stategp.data._views import Expected, Latent, Origin, View, positive_precision
 from stategp.likelihoods import Gaussian, Likelihood
 
-Origin = int | float
 
-
-class Observations(eqx.Module):
+class Observations(View):
     """Observations in order of x, without the missing ones."""
 
     x: Float[Array, " points"]  # measured from the origin
@@ -30,9 +29,48 @@ class Observations(eqx.Module):
         return len(self.y)
 
     @property
-    def user_x(self) -> Float[Array, " points"]:
-        """The inputs as the user gave them."""
+    def nodes(self) -> Float[Array, " points"]:
+        return self.x
+
+    @property
+    def user_nodes(self) -> Float[Array, " points"]:
         return self.x + self.origin
+
+    @property
+    def total(self) -> Float[Array, ""]:
+        return jnp.sum(self.weights)
+
+    def expected(
+        self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
+    ) -> Expected:
+        value, slope, curvature = likelihood.expected_slopes(self.y, mean, variance, self.extra)
+        if clip:
+            curvature = jnp.minimum(curvature, 0.0)
+        return Expected(self._sum(value), self._weigh(slope), self._weigh(curvature))
+
+    def fit(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Float[Array, ""]:
+        if likelihood.conjugate:
+            return self._sum(likelihood.expected_log_density(self.y, mean, variance, self.extra))
+        # The derivatives in the moments are known elementwise; the likelihood's own are left.
+        still = jax.lax.stop_gradient((mean, variance))
+        found = jax.lax.stop_gradient(self.expected(likelihood, *still))
+        values = likelihood.expected_log_density(self.y, *still, self.extra)
+        moved = jnp.sum(found.slope * (mean - still[0]))
+        return self._sum(values) + moved + jnp.sum(found.curvature * (variance - still[1]))
+
+    def start(self, likelihood: Likelihood, guess: Latent, shift: Latent) -> tuple[Latent, Latent]:
+        found = self.expected(likelihood, guess, likelihood.guess_variance(guess))
+        precision = positive_precision(likelihood, found.curvature)
+        return found.slope + precision * (guess - shift), precision
+
+    def highest(self, likelihood: Likelihood) -> Float[Array, ""]:
+        return self._sum(likelihood.highest_log_density(self.y, self.extra))
+
+    def _sum(self, values: Float[Array, " points"]) -> Float[Array, ""]:
+        return jnp.sum(self.weights * values)
+
+    def _weigh(self, values: Latent) -> Latent:
+        return values * (self.weights if values.ndim == 1 else self.weights[:, None])
 
 
 def observe(

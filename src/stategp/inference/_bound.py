@@ -32,7 +32,7 @@ from stategp.chain import (
     prior_transitions,
     sweep,
 )
-from stategp.data import Observations
+from stategp.data import Expected, View
 from stategp.models import GP
 from stategp.projection import Projection, project
 
@@ -57,14 +57,6 @@ class Q(NamedTuple):
     elbo: Float[Array, ""]
     rounding: Float[Array, ""]  # how far off the bound may be by rounding
     target: ChainSites
-
-
-class Expected(NamedTuple):
-    """Σ E_q[log p(y | f)], and its derivatives in the mean and variance of each f."""
-
-    value: Float[Array, ""]
-    slope: Latent
-    curvature: Latent
 
 
 def geometry(model: GP, x: Float[Array, " points"], inducing: States) -> Geometry:
@@ -100,46 +92,8 @@ def latent_moments(
     return stack([mean for mean, _ in moments]), stack([variance for _, variance in moments])
 
 
-def expected_log_likelihood(
-    model: GP, data: Observations, mean: Latent, variance: Latent
-) -> Expected:
-    """One pass over the data. Derivatives go forward: no array per quadrature node is kept."""
-
-    def terms(mean: Latent, variance: Latent) -> Float[Array, " points"]:
-        values = model.likelihood.expected_log_density(data.y, mean, variance, data.extra)
-        return data.weights * values
-
-    slopes, curvatures = [], []
-    for tangent in _directions(mean):
-        _, slope = jax.jvp(lambda m: terms(m, variance), (mean,), (tangent,))
-        _, curvature = jax.jvp(lambda v: terms(mean, v), (variance,), (tangent,))
-        slopes.append(slope)
-        curvatures.append(curvature)
-    return Expected(jnp.sum(terms(mean, variance)), stack(slopes), stack(curvatures))
-
-
-def _directions(latent: Latent) -> list[Latent]:
-    if latent.ndim == 1:
-        return [jnp.ones_like(latent)]
-    return [jnp.zeros_like(latent).at[:, i].set(1.0) for i in range(latent.shape[1])]
-
-
-def gather_sites(
-    model: GP,
-    shape: Geometry,
-    mean: Latent,
-    slope: Latent,
-    precision: Latent,
-    *,
-    project: bool = False,
-) -> ChainSites:
-    """Sites from each observation's slope and precision at its latent mean.
-
-    `project` makes negative precisions zero, which moves q's covariance but not its mean.
-    """
-    if project or model.likelihood.log_concave:  # log-concave ones are negative by rounding only
-        precision = jnp.maximum(precision, 0.0)
-    linear = slope + precision * mean
+def gather_sites(shape: Geometry, linear: Latent, precision: Latent) -> ChainSites:
+    """Sites from a linear term and a precision of f at each node."""
     return tuple(
         projection.gather(own_linear, own_precision, len(transitions.A))
         for projection, transitions, own_linear, own_precision in zip(
@@ -148,16 +102,21 @@ def gather_sites(
     )
 
 
-def starting_sites(model: GP, data: Observations, shape: Geometry, guess: Latent) -> ChainSites:
+def wanted_sites(shape: Geometry, mean: Latent, found: Expected) -> ChainSites:
+    """The sites that the data would rather have, at the latent mean without the mean function."""
+    precision = -2 * found.curvature
+    return gather_sites(shape, found.slope + precision * mean, precision)
+
+
+def starting_sites(model: GP, data: View, shape: Geometry, guess: Latent) -> ChainSites:
     """The sites for f near `guess`; for Gaussian observations these are the optimum."""
-    found = expected_log_likelihood(model, data, guess, model.likelihood.guess_variance(guess))
-    mean = guess - prior_mean(model, data.user_x)
-    return gather_sites(model, shape, mean, found.slope, -2 * found.curvature)
+    shift = prior_mean(model, data.user_nodes)
+    return gather_sites(shape, *data.start(model.likelihood, guess, shift))
 
 
 def evaluate(
     model: GP,
-    data: Observations,
+    data: View,
     shape: Geometry,
     sites: ChainSites,
     *,
@@ -176,49 +135,31 @@ def evaluate(
     ]
     marginals = tuple(one.marginals for one in swept)
     mean, variance = latent_moments(shape.projections, marginals)
-    full_mean = mean + prior_mean(model, data.user_x)
-    if model.likelihood.conjugate and not project:  # the sites do not depend on q
-        fit, target = fit_term(model, data, full_mean, variance), sites
-    else:
-        found = expected_log_likelihood(model, data, full_mean, variance)
-        target = gather_sites(
-            model, shape, mean, found.slope, -2 * found.curvature, project=project
-        )
-        fit = found.value
-    parts = [fit]
+    # Log-concave ones have negative precisions by rounding only.
+    clip = project or model.likelihood.log_concave
+    full_mean = mean + prior_mean(model, data.user_nodes)
+    found = data.expected(model.likelihood, full_mean, variance, clip=clip)
+    conjugate = model.likelihood.conjugate and not project  # then the sites do not depend on q
+    target = sites if conjugate else wanted_sites(shape, mean, found)
+    parts = [found.value]
     for one, site in zip(swept, sites, strict=True):
         parts += [one.log_normaliser, -expected_log_sites(site, one.marginals)]
     terms = jnp.stack(parts)
     elbo, rounding = jnp.sum(terms), 2e-15 * jnp.sum(jnp.abs(terms))
     # A bound above what the data could ever have was lost to rounding (signal above 10¹⁵ times
     # the noise), and NaN says so.
-    highest = jnp.sum(data.weights * model.likelihood.highest_log_density(data.y, data.extra))
-    elbo = jnp.where(elbo > highest + 1.0, jnp.nan, elbo)
+    elbo = jnp.where(elbo > data.highest(model.likelihood) + 1.0, jnp.nan, elbo)
     return Q(sites, marginals, tuple(one.messages for one in swept), elbo, rounding, target)
 
 
-def fit_term(model: GP, data: Observations, mean: Latent, variance: Latent) -> Float[Array, ""]:
-    """Σ E_q[log p(y | f)], to be differentiated once in reverse."""
-    if model.likelihood.conjugate:
-        values = model.likelihood.expected_log_density(data.y, mean, variance, data.extra)
-        return jnp.sum(data.weights * values)
-    # The derivatives in the moments are known elementwise; what is left is the likelihood's own.
-    still = jax.lax.stop_gradient((mean, variance))
-    found = jax.lax.stop_gradient(expected_log_likelihood(model, data, *still))
-    values = model.likelihood.expected_log_density(data.y, *still, data.extra)
-    moved = jnp.sum(found.slope * (mean - still[0])) + jnp.sum(
-        found.curvature * (variance - still[1])
-    )
-    return jnp.sum(data.weights * values) + moved
-
-
-def with_gradient(model: GP, data: Observations, shape: Geometry, q: Q) -> Float[Array, ""]:
+def with_gradient(model: GP, data: View, shape: Geometry, q: Q) -> Float[Array, ""]:
     """The bound at q, as a function of `model` and `shape` with q held fixed.
 
     `q` must come from values without derivatives (`stop_gradient`).
     """
     mean, variance = latent_moments(shape.projections, q.marginals)
-    partial = fit_term(model, data, mean + prior_mean(model, data.user_x), variance)
+    full_mean = mean + prior_mean(model, data.user_nodes)
+    partial = data.fit(model.likelihood, full_mean, variance)
     for prior, sites, messages in zip(shape.transitions, q.sites, q.messages, strict=True):
         partial += local_log_normaliser(prior, sites, messages)
     return q.elbo + partial - jax.lax.stop_gradient(partial)

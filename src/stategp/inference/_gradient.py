@@ -31,7 +31,6 @@ from stategp.inference._ascend import ascend
 from stategp.inference._bound import (
     ChainSites,
     States,
-    fit_term,
     geometry,
     latent_moments,
     prior_mean,
@@ -83,10 +82,10 @@ def _bound(
     everything: Everything, model: GP, data: Observations, inducing: States, scales: Array
 ) -> Float[Array, ""]:
     model = with_vector(model, everything.scaled * scales)
-    shape = geometry(model, data.x, inducing)
+    shape = geometry(model, data.nodes, inducing)
     xi = tuple(_logarithmic(one, to_log=False) for one in everything.xi)
     mean, variance = latent_moments(shape.projections, tuple(PairMarginals.of(one) for one in xi))
-    fit = fit_term(model, data, mean + prior_mean(model, data.user_x), variance)
+    fit = data.fit(model.likelihood, mean + prior_mean(model, data.user_nodes), variance)
     distance = sum(
         kl_divergence(one, _prior(prior)) for one, prior in zip(xi, shape.transitions, strict=True)
     )
@@ -99,7 +98,7 @@ _bound_and_gradient = jax.jit(jax.value_and_grad(_bound))
 @jax.jit
 def _start(model: GP, data: Observations, inducing: States, scaled: Array) -> Everything:
     """q starts as the prior."""
-    shape = geometry(model, data.x, inducing)
+    shape = geometry(model, data.nodes, inducing)
     priors = tuple(_logarithmic(_prior(prior), to_log=True) for prior in shape.transitions)
     return Everything(scaled, priors)
 
@@ -110,7 +109,7 @@ def _as_sites(
 ) -> ChainSites:
     """The same q as prior × sites."""
     model = with_vector(model, everything.scaled * scales)
-    shape = geometry(model, data.x, inducing)
+    shape = geometry(model, data.nodes, inducing)
     return tuple(
         _difference(_logarithmic(xi, to_log=False), prior)
         for xi, prior in zip(everything.xi, shape.transitions, strict=True)

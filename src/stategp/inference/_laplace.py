@@ -36,10 +36,13 @@ def _expand(
 ) -> tuple[Float[Array, ""], Sites]:
     """Σ log p(y | f) at the mean of the states, and the sites of its second-order expansion."""
     mean, _ = shape.projections[0].marginals(marginals)
-    at = mean + prior_mean(model, data.user_x)
+    at = mean + prior_mean(model, data.user_nodes)
     value, slope, curvature = model.likelihood.slopes(data.y, at, data.extra)
     weights = data.weights
-    (sites,) = gather_sites(model, shape, mean, weights * slope, -weights * curvature)
+    if model.likelihood.log_concave:
+        curvature = jnp.minimum(curvature, 0.0)
+    linear, precision = weights * (slope - curvature * mean), -weights * curvature
+    (sites,) = gather_sites(shape, linear, precision)
     return jnp.sum(weights * value), sites
 
 
@@ -82,7 +85,7 @@ def starting_mode(
     model: GP, data: Observations, inducing: States, guess: Latent
 ) -> tuple[Geometry, Settling]:
     """Newton's method before its first step."""
-    shape = geometry(model, data.x, inducing)
+    shape = geometry(model, data.nodes, inducing)
     sites = starting_sites(model, data, shape, guess)
     return shape, begin(model, data, shape, sites, evaluate_mode)
 
@@ -101,7 +104,7 @@ def _laplace_objective(
 ) -> tuple[Float[Array, ""], Float[Array, " parameters"]]:
     def objective(vector: Float[Array, " parameters"]) -> Float[Array, ""]:
         moved = with_vector(model, vector)
-        shape = geometry(moved, data.x, inducing)
+        shape = geometry(moved, data.nodes, inducing)
         still = jax.lax.stop_gradient((moved, shape))
         sites = starting_sites(still[0], data, still[1], guess)
         state = begin(still[0], data, still[1], sites, evaluate_mode)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from stategp.chain import PairMarginals, Sites
-from stategp.data import Observations
+from stategp.data import Observations, View
 from stategp.inference._bound import (
     ChainSites,
     Geometry,
@@ -21,15 +21,14 @@ from stategp.inference._bound import (
     Q,
     States,
     evaluate,
-    expected_log_likelihood,
-    gather_sites,
     geometry,
     latent_moments,
     prior_mean,
     starting_sites,
+    wanted_sites,
     with_gradient,
 )
-from stategp.inference._starting_values import pseudo_data
+from stategp.inference._seeing import Sight
 from stategp.models import GP
 from stategp.parameters import log_prior, with_vector
 
@@ -39,7 +38,7 @@ _SHORTEST = 1e-6
 _LONGER = 1.5
 
 
-Evaluate = Callable[[GP, Observations, Geometry, ChainSites], Q]
+Evaluate = Callable[[GP, Any, Geometry, ChainSites], Q]
 
 
 class Settling(NamedTuple):
@@ -54,7 +53,7 @@ class Settling(NamedTuple):
 
 def begin(
     model: GP,
-    data: Observations,
+    data: View,
     shape: Geometry,
     sites: ChainSites,
     evaluate: Evaluate = evaluate,
@@ -68,7 +67,7 @@ def begin(
 
 def settle(
     model: GP,
-    data: Observations,
+    data: View,
     shape: Geometry,
     state: Settling,
     steps: int | Int[Array, ""],
@@ -77,7 +76,7 @@ def settle(
 ) -> Settling:
     """At most `steps` further steps; done when one moves q by less than the tolerance."""
     last = state.steps + steps
-    enough = tolerance * jnp.sum(data.weights)
+    enough = tolerance * data.total
 
     def unfinished(state: Settling) -> Bool[Array, ""]:
         return ~state.done & (state.steps < last)
@@ -101,7 +100,7 @@ def settle(
     return settled
 
 
-def _optimum(model: GP, data: Observations, shape: Geometry, sites: ChainSites) -> Settling:
+def _optimum(model: GP, data: View, shape: Geometry, sites: ChainSites) -> Settling:
     """The end of a search that starts from `sites`."""
     if model.likelihood.conjugate:  # they are the optimum
         q = evaluate(model, data, shape, sites)
@@ -110,12 +109,10 @@ def _optimum(model: GP, data: Observations, shape: Geometry, sites: ChainSites) 
     return settle(model, data, shape, state, MOST_STEPS, TOLERANCE)
 
 
-def has_settled(
-    model: GP, data: Observations, state: Settling, tolerance: float | None = None
-) -> bool:
+def has_settled(model: GP, data: View, state: Settling, tolerance: float | None = None) -> bool:
     """Whether a search that ended found the optimum: q stood still, rounding aside."""
     enough = max(1e-7, tolerance or 0.0)
-    close = float(state.moved) <= enough * float(jnp.sum(data.weights))
+    close = float(state.moved) <= enough * float(data.total)
     return bool(state.done) and (model.likelihood.conjugate or close)
 
 
@@ -133,10 +130,10 @@ def _moved(new: Q, old: Q) -> Float[Array, ""]:
 
 @jax.jit
 def starting_state(
-    model: GP, data: Observations, inducing: States, guess: Latent, warm: ChainSites | None = None
+    model: GP, data: View, inducing: States, guess: Latent, warm: ChainSites | None = None
 ) -> tuple[Geometry, Settling]:
     """Inference before its first step: from sites found before, or from what y points at."""
-    shape = geometry(model, data.x, inducing)
+    shape = geometry(model, data.nodes, inducing)
     sites = starting_sites(model, data, shape, guess) if warm is None else warm
     return shape, begin(model, data, shape, sites)
 
@@ -147,7 +144,7 @@ take_steps = jax.jit(settle)
 def _objective(
     vector: Float[Array, " parameters"],
     model: GP,
-    data: Observations,
+    data: View,
     inducing: States,
     guess: Latent,
     warm: ChainSites,
@@ -155,7 +152,7 @@ def _objective(
 ) -> tuple[Float[Array, ""], Settling]:
     """Collapsed bound plus log prior; its derivative is the envelope gradient."""
     model = with_vector(model, vector)
-    shape = geometry(model, data.x, inducing)
+    shape = geometry(model, data.nodes, inducing)
     still = jax.lax.stop_gradient((model, shape))
     sites = starting_sites(still[0], data, still[1], guess)
     if not model.likelihood.conjugate:
@@ -168,7 +165,7 @@ def _objective(
 def objective_and_gradient(
     vector: Float[Array, " parameters"],
     model: GP,
-    data: Observations,
+    data: View,
     inducing: States,
     guess: Latent,
     warm: ChainSites,
@@ -187,7 +184,7 @@ def objective_and_gradient(
 def collapsed_bound(
     vector: Float[Array, " parameters"],
     model: GP,
-    data: Observations,
+    data: View,
     inducing: States,
     guess: Latent,
 ) -> Float[Array, ""]:
@@ -203,9 +200,9 @@ def no_sites(model: GP, inducing: States) -> ChainSites:
 
 @jax.jit
 def _infer(
-    model: GP, data: Observations, inducing: States, guess: Latent, warm: ChainSites | None
+    model: GP, data: View, inducing: States, guess: Latent, warm: ChainSites | None
 ) -> Settling:
-    shape = geometry(model, data.x, inducing)
+    shape = geometry(model, data.nodes, inducing)
     sites = starting_sites(model, data, shape, guess) if warm is None else warm
     return _optimum(model, data, shape, sites)
 
@@ -214,8 +211,8 @@ def infer(
     model: GP, data: Observations, inducing: States, warm: ChainSites | None = None
 ) -> Settling:
     """The optimal q for the model as it is, in one go."""
-    guess = jnp.asarray(pseudo_data(model, data))
-    return _infer(model, data, inducing, guess, warm)
+    view, guess = Sight(data, inducing)(model)
+    return _infer(model, view, inducing, guess, warm)
 
 
 class Collapsed:
@@ -227,14 +224,16 @@ class Collapsed:
     def __init__(
         self, model: GP, data: Observations, inducing: States, warm: ChainSites | None = None
     ):
-        self.model, self.data, self.inducing = model, data, inducing
-        self.guess = jnp.asarray(pseudo_data(model, data))
+        self.model, self.inducing = model, inducing
+        self.sight = Sight(data, inducing)
         self.nothing = no_sites(model, inducing)
         self.warm = warm
         self.state: Settling | None = None  # the q of the last call
 
     def __call__(self, vector: Any) -> tuple[float, np.ndarray]:
         """Bound plus log prior, and its gradient; NaN where nothing works."""
+        vector = jnp.asarray(vector)
+        view, guess = self.sight(with_vector(self.model, vector))
         starts = [(self.nothing, False)]
         if not self.model.likelihood.conjugate:
             starts.append((self.nothing, True))
@@ -242,7 +241,7 @@ class Collapsed:
                 starts.insert(0, (self.warm, True))
         for sites, use in starts:
             value, gradient, state = objective_and_gradient(
-                jnp.asarray(vector), self.model, self.data, self.inducing, self.guess, sites, use
+                vector, self.model, view, self.inducing, guess, sites, use
             )
             self.state = state
             if np.isfinite(value) and np.all(np.isfinite(gradient)):
@@ -253,10 +252,10 @@ class Collapsed:
 
 @jax.jit(static_argnames="indefinite")
 def evaluate_all(
-    model: GP, data: Observations, inducing: States, sites: ChainSites, *, indefinite: bool
+    model: GP, data: View, inducing: States, sites: ChainSites, *, indefinite: bool
 ) -> Q:
     """The bound of given sites on all data."""
-    shape = geometry(model, data.x, inducing)
+    shape = geometry(model, data.nodes, inducing)
     return evaluate(model, data, shape, sites, indefinite=indefinite)
 
 
@@ -264,16 +263,16 @@ def evaluate_all(
 def transfer_sites(
     model: GP,
     old_model: GP,
-    data: Observations,
+    data: View,
     old_inducing: Float[Array, " old_states"],
     marginals: tuple[PairMarginals, ...],
     inducing: States,
 ) -> ChainSites:
     """Sites at other inducing points that say what a posterior found before says at the data."""
-    old = geometry(old_model, data.x, old_inducing)
+    old = geometry(old_model, data.nodes, old_inducing)
     mean, variance = latent_moments(old.projections, marginals)
-    mean = mean + prior_mean(old_model, data.user_x)
-    found = expected_log_likelihood(model, data, mean, variance)
-    own = mean - prior_mean(model, data.user_x)
-    shape = geometry(model, data.x, inducing)
-    return gather_sites(model, shape, own, found.slope, -2 * found.curvature)
+    mean = mean + prior_mean(old_model, data.user_nodes)
+    clip = model.likelihood.log_concave
+    found = data.expected(model.likelihood, mean, variance, clip=clip)
+    own = mean - prior_mean(model, data.user_nodes)
+    return wanted_sites(geometry(model, data.nodes, inducing), own, found)

@@ -90,7 +90,7 @@ def _full_step(optimiser: optax.GradientTransformation) -> Any:
     ) -> tuple[Moving, Float[Array, ""], Float[Array, ""]]:
         def objective(scaled: Array) -> tuple[Float[Array, ""], Any]:
             moved = with_vector(model, scaled * scales)
-            shape = geometry(moved, data.x, inducing)
+            shape = geometry(moved, data.nodes, inducing)
             still = jax.lax.stop_gradient((moved, shape))
             conjugate = model.likelihood.conjugate  # then these hyperparameters have one optimum
             sites = starting_sites(still[0], data, still[1], guess) if conjugate else state.sites
@@ -193,7 +193,7 @@ class Batches:
 
 @jax.jit
 def _first_sites(model: GP, data: Observations, inducing: States, guess: Latent) -> ChainSites:
-    shape = geometry(model, data.x, inducing)
+    shape = geometry(model, data.nodes, inducing)
     return _positive(model, starting_sites(model, data, shape, guess), inducing)
 
 
@@ -218,7 +218,7 @@ def _minibatch_step(optimiser: optax.GradientTransformation) -> Any:
 
         def objective(scaled: Array) -> tuple[Float[Array, ""], Any]:
             moved = with_vector(model, scaled * scales)
-            shape = geometry(moved, batch.x, inducing)
+            shape = geometry(moved, batch.nodes, inducing)
             still = jax.lax.stop_gradient((moved, shape))
             q = evaluate(still[0], batch, still[1], state.sites, project=True)
             q = jax.lax.stop_gradient(q)

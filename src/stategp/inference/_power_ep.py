@@ -20,7 +20,6 @@ from stategp.inference._bound import (
     Geometry,
     Latent,
     States,
-    expected_log_likelihood,
     geometry,
     prior_mean,
 )
@@ -92,7 +91,7 @@ def _updated(
     model: GP, data: Observations, cavity: _Cavity, power: float
 ) -> tuple[Points, Points, Points]:
     """log ∫ likelihood^power × cavity, and the site^power that matches its moments."""
-    shift = prior_mean(model, data.user_x)
+    shift = prior_mean(model, data.user_nodes)
     spread = cavity.variance + cavity.residual
     tilted = model.likelihood.tilted(data.y, cavity.mean + shift, spread, data.extra, power=power)
     first = (tilted.mean - cavity.mean - shift) / spread
@@ -104,9 +103,9 @@ def _updated(
 
 
 def _begin(model: GP, data: Observations, shape: Geometry, guess: Latent) -> Propagating:
-    start = expected_log_likelihood(model, data, guess, model.likelihood.guess_variance(guess))
+    start = data.expected(model.likelihood, guess, model.likelihood.guess_variance(guess))
     precision = jnp.maximum(-2 * start.curvature, 0.0)
-    linear = start.slope + precision * (guess - prior_mean(model, data.user_x))
+    linear = start.slope + precision * (guess - prior_mean(model, data.user_nodes))
     _, swept = _sweep(model, shape, linear, precision)
     return Propagating(linear, precision, swept.marginals, jnp.zeros((), int), jnp.asarray(jnp.inf))
 
@@ -170,7 +169,7 @@ def starting_propagation(
     model: GP, data: Observations, inducing: States, guess: Latent
 ) -> tuple[Geometry, Propagating]:
     """EP before its first step."""
-    shape = geometry(model, data.x, inducing)
+    shape = geometry(model, data.nodes, inducing)
     return shape, _begin(model, data, shape, guess)
 
 
@@ -201,7 +200,7 @@ def _ep_objective(
 ) -> tuple[Float[Array, ""], Float[Array, " parameters"]]:
     def objective(vector: Float[Array, " parameters"]) -> Float[Array, ""]:
         moved = with_vector(model, vector)
-        shape = geometry(moved, data.x, inducing)
+        shape = geometry(moved, data.nodes, inducing)
         still = jax.lax.stop_gradient((moved, shape))
         state = jax.lax.stop_gradient(_propagate(still[0], data, still[1], guess, method))
         return _evidence(moved, data, shape, state, method.power) + log_prior(moved)

@@ -60,6 +60,27 @@ class Likelihood(eqx.Module):
             lambda f: self.log_density(y, f, extra), mean, variance, self.quadrature_order
         )
 
+    def expected_slopes(
+        self, y: Points, mean: Latent, variance: Latent, extra: Points
+    ) -> tuple[Points, Latent, Latent]:
+        """E[log p(y | f)] and its derivatives in the mean and in the variance of each latent.
+
+        They go forward: no array per quadrature node is kept.
+        """
+
+        def terms(mean: Latent, variance: Latent) -> Points:
+            return self.expected_log_density(y, mean, variance, extra)
+
+        slopes, curvatures = [], []
+        for latent in range(self.latents):
+            own = jnp.arange(self.latents) == latent  # the direction of this latent function
+            along = jnp.broadcast_to(1.0 * (own[0] if self.latents == 1 else own), mean.shape)
+            slopes.append(jax.jvp(lambda m: terms(m, variance), (mean,), (along,))[1])
+            curvatures.append(jax.jvp(lambda v: terms(mean, v), (variance,), (along,))[1])
+        if self.latents == 1:
+            return terms(mean, variance), slopes[0], curvatures[0]
+        return terms(mean, variance), jnp.stack(slopes, axis=-1), jnp.stack(curvatures, axis=-1)
+
     @abc.abstractmethod
     def moments(self, f: Latent, extra: Points) -> tuple[Points, Points]:
         """Mean and variance of y given f."""
