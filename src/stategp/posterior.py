@@ -259,15 +259,18 @@ def _split(
     projection: Projection, marginals: PairMarginals, summands: tuple[Kernel, ...]
 ) -> list[tuple[Points, Points]]:
     """Each summand owns consecutive parts of the state: the weights of the others become zero."""
-    dims = np.arange(projection.weights.shape[1] // 2)
+    dims = np.arange(len(projection.weights) // 2)
     moments, first_dim, first_block = [], 0, 0
     for kernel in summands:
         own = (dims >= first_dim) & (dims < first_dim + kernel.state_dim)
         blocks = len(kernel.blocks())
         part = Projection(
             projection.interval,
-            jnp.where(np.tile(own, 2)[None, :], projection.weights, 0.0),
-            projection.residual[:, first_block : first_block + blocks],
+            tuple(
+                w if mine else jnp.zeros_like(w)
+                for w, mine in zip(projection.weights, np.tile(own, 2), strict=True)
+            ),
+            projection.residual[first_block : first_block + blocks],
         )
         moments.append(part.marginals(marginals))
         first_dim, first_block = first_dim + kernel.state_dim, first_block + blocks

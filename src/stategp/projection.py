@@ -11,44 +11,87 @@ right of it the step x→right is (Aₓ₊ = 0): the same formulas then give bac
 parts of a sum of kernels are independent given the states, so each is projected on its own.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from stategp.chain import PairMarginals, Sites, Transitions, psd_cholesky, psd_solve
+from stategp.chain._linalg import apply, dot, solve_entries, transpose
 from stategp.kernels import Kernel, group_blocks
+from stategp.kernels._base import Entries
+
+_UNROLLED = 4  # the largest state of a block whose algebra is written out entry by entry
+_FEW = 8  # up to this many weights, sums over pairs of them are written out
+
+Grid = Float[Array, "cells *order"]  # points, or cells of them that share an interval
+Points = Float[Array, " points"]
 
 
 class Projection(eqx.Module):
-    """The conditionals p(f(x) | u) of many points."""
+    """The conditionals p(f(x) | u) of many points.
 
-    interval: Int[Array, " points"]
-    weights: Float[Array, "points pair"]
-    residual: Float[Array, "points blocks"]  # the parts of a sum, in the kernel's order
+    Points come one by one, or in cells of neighbours within one interval. What goes in and out
+    has one entry per point, cells one after another.
+    """
 
-    def marginals(
-        self, pairs: PairMarginals
-    ) -> tuple[Float[Array, " points"], Float[Array, " points"]]:
+    interval: Int[Array, " cells"]
+    weights: tuple[Grid, ...]  # on the left state, then on the right one
+    residual: tuple[Grid, ...]  # the parts of a sum, in the kernel's order
+
+    def marginals(self, pairs: PairMarginals) -> tuple[Points, Points]:
         """Mean and variance of f at the points under q."""
-        mean = jnp.sum(self.weights * pairs.mean[self.interval], axis=1)
-        spread = jnp.einsum(
-            "ni,nij,nj->n", self.weights, pairs.covariance[self.interval], self.weights
-        )
-        return mean, spread + jnp.sum(self.residual, axis=1)
+        mean = _total(w * self._look_up(pairs.mean[:, i]) for i, w in enumerate(self.weights))
+        variance = self._spread(pairs.covariance) + _total(self.residual)
+        return mean.reshape(-1), variance.reshape(-1)
 
-    def gather(
-        self, linear: Float[Array, " points"], precision: Float[Array, " points"], intervals: int
-    ) -> Sites:
-        """The sites that sum factors exp(linear·f − ½ precision·f²) of all points."""
-        rows = self.weights
-        outer = precision[:, None, None] * rows[:, :, None] * rows[:, None, :]
-        add = jax.tree_util.Partial(
-            jax.ops.segment_sum, segment_ids=self.interval, num_segments=intervals
+    def _spread(self, covariance: Float[Array, "intervals pair pair"]) -> Grid:
+        """wᵀ Σ w."""
+        if len(self.weights) > _FEW:
+            rows = jnp.stack(self.weights)
+            table = jnp.moveaxis(covariance[self.interval], 0, -1)
+            table = table if rows.ndim == 2 else table[..., None]
+            return dot(rows, apply(table, rows))
+        return _total(
+            (1.0 if i == j else 2.0) * self._look_up(covariance[:, i, j]) * (w * v)
+            for i, w in enumerate(self.weights)
+            for j, v in enumerate(self.weights[: i + 1])
         )
-        return Sites(add(linear[:, None] * rows), add(outer))
+
+    def _look_up(self, table: Float[Array, " intervals"]) -> Grid:
+        """A number of every interval, for each point."""
+        return look_up(table, self.interval, self.weights[0].ndim)
+
+    def gather(self, linear: Points, precision: Points, intervals: int) -> Sites:
+        """The sites that sum factors exp(linear·f − ½ precision·f²) of all points."""
+        grid, size = self.weights[0].shape, len(self.weights)
+        linear, precision = linear.reshape(grid), precision.reshape(grid)
+        pulls = [linear * w for w in self.weights]
+        if size > _FEW:
+            rows = jnp.stack(self.weights)
+            outer = (precision * rows)[:, None] * rows[None]
+            both = self._add(
+                jnp.concatenate([jnp.stack(pulls), outer.reshape(-1, *grid)]), intervals
+            )
+            return Sites(both[:, :size], both[:, size:].reshape(-1, size, size))
+        pairs = [(i, j) for i in range(size) for j in range(i + 1)]
+        products = [precision * self.weights[i] * self.weights[j] for i, j in pairs]
+        kept = jax.lax.optimization_barrier([*pulls, *products])
+        sums = self._add(jnp.stack(kept), intervals)
+        place = np.zeros((size, size), dtype=int)
+        for number, (i, j) in enumerate(pairs):
+            place[i, j] = place[j, i] = size + number
+        return Sites(sums[:, :size], sums[:, place])
+
+    def _add(
+        self, values: Float[Array, "columns cells *order"], intervals: int
+    ) -> Float[Array, "intervals columns"]:
+        """Sums over the points of every interval."""
+        cells = jnp.sum(values, axis=-1) if values.ndim == 3 else values
+        return jax.ops.segment_sum(cells.T, self.interval, num_segments=intervals)
 
     def conditional_mean(
         self, states: Float[Array, "samples states dim"]
@@ -56,46 +99,67 @@ class Projection(eqx.Module):
         """E[f(x) | u] for given states."""
         padded = jnp.pad(states, ((0, 0), (1, 1), (0, 0)))
         pairs = jnp.concatenate([padded[:, :-1], padded[:, 1:]], axis=-1)
-        return jnp.einsum("snp,np->sn", pairs[:, self.interval], self.weights)
+        return _total(w * pairs[:, :, i][:, self.interval] for i, w in enumerate(self.weights))
+
+
+def look_up(table: Float[Array, " intervals"], interval: Int[Array, " cells"], ndim: int) -> Grid:
+    """A number of every interval, for each cell, to be read by all of its points."""
+    found = table[interval]
+    return found if ndim == 1 else found[:, None]
+
+
+def _total(terms: Any) -> Any:
+    first, *rest = terms
+    return sum(rest, start=first)
 
 
 def project(
-    kernel: Kernel,
-    inducing: Float[Array, " states"],
-    x: Float[Array, " points"],
-    transitions: Transitions,
+    kernel: Kernel, inducing: Float[Array, " states"], x: Grid, transitions: Transitions
 ) -> Projection:
     """The conditionals at x, in any order, inside or outside the range of the inducing points.
 
-    `transitions` is the prior of the states, from `prior_transitions(kernel, inducing)`.
+    With x in rows, all points of a row must lie in one interval. `transitions` is the prior of the
+    states, from `prior_transitions(kernel, inducing)`.
     """
-    interval = jnp.searchsorted(inducing, x, side="right")
+    interval = jnp.searchsorted(inducing, x if x.ndim == 1 else x[:, 0], side="right")
     left, right = interval > 0, interval < len(inducing)
+    low = inducing[jnp.maximum(interval - 1, 0)]
+    high = inducing[jnp.minimum(interval, len(inducing) - 1)]
+    if x.ndim == 2:
+        left, right, low, high = (v[:, None] for v in (left, right, low, high))
     # Where there is no neighbour, a step of zero stands in; its results are not used.
-    before = jnp.where(left, x - inducing[jnp.maximum(interval - 1, 0)], 0.0)
-    after = jnp.where(right, inducing[jnp.minimum(interval, len(inducing) - 1)] - x, 0.0)
-    where = _Where(interval, left, right, jnp.stack([before, after], axis=1))
+    before, after = jnp.where(left, x - low, 0.0), jnp.where(right, high - x, 0.0)
+    where = _Where(interval, left, right, jnp.maximum(before, 0.0), jnp.maximum(after, 0.0))
 
-    parts, start = [], 0
+    p1: list[Grid] = []
+    p2: list[Grid] = []
+    residual: list[Grid] = []
+    start = 0
     for group in group_blocks(kernel):
         count, dim = jax.eval_shape(jax.vmap(lambda block: block.emission()), group).shape
         across = _diagonal_blocks(transitions, start, count, dim)
-        parts.append(jax.vmap(_project_block, in_axes=(0, 0, None))(group, across, where))
+        own = _project_small if dim <= _UNROLLED else _project_large
+        parts = jax.vmap(own, in_axes=(0, 0, None))(group, across, where)
+        parts = jax.lax.optimization_barrier(parts)
+        for block in range(count):
+            p1 += [w[block] for w in parts[0]]
+            p2 += [w[block] for w in parts[1]]
+            residual.append(parts[2][block])
         start += count * dim
-    p1, p2, residual = (
-        jnp.concatenate([_side_by_side(part[i], len(x)) for part in parts], axis=1)
-        for i in range(3)
-    )
-    return Projection(interval, jnp.concatenate([p1, p2], axis=1), residual)
+    return Projection(interval, (*p1, *p2), tuple(residual))
 
 
 class _Where(NamedTuple):
     """Where the points lie among the inducing locations."""
 
-    interval: Int[Array, "*points"]
-    left: Bool[Array, "*points"]  # whether there is a neighbour on the left
-    right: Bool[Array, "*points"]
-    steps: Float[Array, "*points 2"]  # from the left neighbour, to the right neighbour
+    interval: Int[Array, " cells"]
+    left: Bool[Array, "cells *order"]  # whether there is a neighbour on the left
+    right: Bool[Array, "cells *order"]
+    before: Grid  # the step from the left neighbour
+    after: Grid  # the step to the right neighbour
+
+
+_Parts = tuple[tuple[Grid, ...], tuple[Grid, ...], Grid]  # p₁, p₂, residual
 
 
 def _diagonal_blocks(transitions: Transitions, start: int, count: int, dim: int) -> Transitions:
@@ -107,28 +171,86 @@ def _diagonal_blocks(transitions: Transitions, start: int, count: int, dim: int)
     )
 
 
-def _side_by_side(
-    rows: Float[Array, "blocks points *dim"], points: int
-) -> Float[Array, "points columns"]:
-    return jnp.moveaxis(rows, 0, 1).reshape(points, -1)
-
-
-def _project_block(
-    block: Kernel, across: Transitions, where: _Where
-) -> tuple[Float[Array, "points dim"], Float[Array, "points dim"], Float[Array, " points"]]:
+def _project_small(block: Kernel, across: Transitions, where: _Where) -> _Parts:
+    """One block, entry by entry."""
+    dim, ndim = across.A.shape[-1], where.before.ndim
+    rows = range(dim)
     stationary, h = block.stationary_covariance(), block.emission()
-    across_root = jax.lax.stop_gradient(jax.vmap(psd_cholesky)(across.Q))
+    A_left, Q_left = block.steps(where.before)
+    A_right, Q_right = block.steps(where.after)
+    A_left = [[_where(where.left, entry, 0.0) for entry in row] for row in A_left]
+    A_right = [[_where(where.right, entry, 0.0) for entry in row] for row in A_right]
+    Q_left = [[_where(where.left, Q_left[i][j], stationary[i, j]) for j in rows] for i in rows]
 
-    def one(at: _Where) -> tuple[Float[Array, " dim"], Float[Array, " dim"], Float[Array, ""]]:
-        A, Q = jax.vmap(lambda dt: (block.transition(dt), block.process_noise(dt)))(at.steps)
-        A_before = jnp.where(at.left, A[0], 0.0)
-        Q_before = jnp.where(at.left, Q[0], stationary)
-        A_after = jnp.where(at.right, A[1], 0.0)
-        pull = A_after @ (Q_before @ h)
-        root = across_root[at.interval]
-        p2 = psd_solve(across.Q[at.interval], root, pull[:, None])[:, 0]
-        p1 = h @ A_before - p2 @ across.A[at.interval]
-        w = h - p2 @ A_after
-        return p1, p2, w @ Q_before @ w + p2 @ Q[1] @ p2
+    def row_by(vector: list[Any], matrix: Entries) -> list[Any]:
+        """vᵀ M."""
+        return [_total([0.0, *_products(vector, [row[j] for row in matrix])]) for j in rows]
 
-    return jax.vmap(one)(where)
+    def form(vector: list[Any], matrix: Entries) -> Any:
+        """vᵀ M v for a symmetric M."""
+        return _total(
+            (1.0 if i == j else 2.0) * matrix[i][j] * (vector[i] * vector[j])
+            for i in rows
+            for j in range(i + 1)
+        )
+
+    emission = [h[i] for i in rows]
+    seen = row_by(emission, Q_left)
+    ahead = [_total(_products(A_right[i], seen)) for i in rows]
+    p2 = _solve(across.Q, ahead, where.interval)
+    A = [[look_up(across.A[:, i, j], where.interval, ndim) for j in rows] for i in rows]
+    carried, own = row_by(p2, A), row_by(emission, A_left)
+    p1 = [a - b for a, b in zip(own, carried, strict=True)]
+    w = [a - b for a, b in zip(emission, row_by(p2, A_right), strict=True)]
+    return tuple(p1), tuple(p2), form(w, Q_left) + form(p2, Q_right)
+
+
+def _where(mask: Any, entry: Any, other: Any) -> Any:
+    return 0.0 if isinstance(entry, float) else jnp.where(mask, entry, other)
+
+
+def _products(left: list[Any], right: list[Any]) -> list[Any]:
+    """Products of entries, without those that are always zero."""
+    pairs = zip(left, right, strict=True)
+    return [a * b for a, b in pairs if not (isinstance(a, float) or isinstance(b, float))]
+
+
+def _solve(
+    Q: Float[Array, "intervals dim dim"], rhs: list[Grid], interval: Int[Array, " cells"]
+) -> list[Grid]:
+    """Q⁻¹ rhs with the Q of each point's interval."""
+    ndim = rhs[0].ndim
+    root = jax.lax.stop_gradient(psd_cholesky(jnp.moveaxis(Q, 0, -1)))
+    spread = [
+        [look_up(Q[:, i, j], interval, ndim) for j in range(len(rhs))] for i in range(len(rhs))
+    ]
+    factor = [[look_up(root[i, j], interval, ndim) for j in range(i + 1)] for i in range(len(rhs))]
+    return list(solve_entries(spread, factor, rhs))
+
+
+def _project_large(block: Kernel, across: Transitions, where: _Where) -> _Parts:
+    """One block, as matrices."""
+    ndim = where.before.ndim
+    stationary, h = block.stationary_covariance(), block.emission()
+    stationary, h = (v.reshape(*v.shape, *[1] * ndim) for v in (stationary, h))
+    A_left, Q_left = (_as_matrices(m) for m in block.steps(where.before))
+    A_right, Q_right = (_as_matrices(m) for m in block.steps(where.after))
+    A_left = jnp.where(where.left, A_left, 0.0)
+    Q_left = jnp.where(where.left, Q_left, stationary)
+    A_right = jnp.where(where.right, A_right, 0.0)
+    A, Q = (jnp.moveaxis(v, 0, -1) for v in (across.A, across.Q))
+    root = jax.lax.stop_gradient(psd_cholesky(Q))
+    A, Q, root = (v[..., where.interval] for v in (A, Q, root))
+    if ndim == 2:
+        A, Q, root = (v[..., None] for v in (A, Q, root))
+    ahead = apply(A_right, apply(Q_left, h))
+    p2 = psd_solve(Q, root, ahead[:, None])[:, 0]
+    p1 = apply(transpose(A_left), h) - apply(transpose(A), p2)
+    w = h - apply(transpose(A_right), p2)
+    residual = dot(w, apply(Q_left, w)) + dot(p2, apply(Q_right, p2))
+    return tuple(p1), tuple(p2), residual
+
+
+def _as_matrices(entries: Entries) -> Float[Array, "dim dim cells *order"]:
+    like = jnp.zeros_like(entries[0][0])
+    return jnp.stack([jnp.stack([like + entry for entry in row]) for row in entries])

@@ -56,10 +56,8 @@ def test_sequential_and_parallel_equal_dense(name):
     sites = random_sites(len(Z) + 1, d)
     transitions = chain.prior_transitions(kernel, jnp.asarray(Z))
     log_z, mean, covariance = dense_posterior(kernel, sites)
-    for parallel in [False, True]:
-        swept = jax.jit(chain.sweep, static_argnames="parallel")(
-            transitions, sites, parallel=parallel
-        )
+    for how in ["sequential", "parallel"]:
+        swept = jax.jit(chain.sweep, static_argnames="how")(transitions, sites, how=how)
         np.testing.assert_allclose(swept.log_normaliser, log_z, rtol=1e-10)
         np.testing.assert_allclose(
             swept.marginals.mean[:-1, d:].reshape(-1), mean, rtol=1e-9, atol=1e-10
@@ -76,17 +74,20 @@ def test_sequential_and_parallel_agree_on_a_long_chain_with_tiny_steps():
     y = jnp.sin(7 * jnp.arange(501.0))
     sites = chain.Sites(10 * y[:, None] * rows, 10 * rows[:, :, None] * rows[:, None, :])
     transitions = chain.prior_transitions(kernel, z)
-    one, many = (
-        jax.jit(chain.sweep, static_argnames="parallel")(transitions, sites, parallel=parallel)
-        for parallel in [False, True]
-    )
+    swept = jax.jit(chain.sweep, static_argnames="how")
+    one = swept(transitions, sites, how="sequential")
+    for how in ["lanes", "parallel"]:
+        agree(one, swept(transitions, sites, how=how))
+
+
+def agree(one, many):
     np.testing.assert_allclose(one.log_normaliser, many.log_normaliser, rtol=1e-12)
     np.testing.assert_allclose(one.marginals.mean, many.marginals.mean, atol=1e-10)
     np.testing.assert_allclose(one.marginals.covariance, many.marginals.covariance, atol=1e-10)
 
 
-@pytest.mark.parametrize("parallel", [False, True])
-def test_gradients_of_the_sweep(parallel):
+@pytest.mark.parametrize("how", ["sequential", "parallel"])
+def test_gradients_of_the_sweep(how):
     kernel = KERNELS["matern32 + cosine"]
     z = jnp.asarray(Z[:4])
     transitions = chain.prior_transitions(kernel, z)
@@ -99,7 +100,7 @@ def test_gradients_of_the_sweep(parallel):
         Q = noise[:, None, None] * transitions.Q
         symmetric = (precision + precision.mT) / 2
         swept = chain.sweep(
-            chain.Transitions(A, Q), chain.Sites(linear, symmetric), parallel=parallel
+            chain.Transitions(A, Q), chain.Sites(linear, symmetric), how=how
         )
         moments = jnp.sum(jnp.sin(swept.marginals.mean)) + jnp.sum(
             cross * swept.marginals.covariance

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp.chain._linalg import psd_cholesky, symmetric
-from stategp.chain._sites import Elements, PairMarginals, Sites, Transitions, absorb
+from stategp.chain._sites import Elements, PairMarginals, Sites, Transitions, absorb_one
 
 
 class Potentials(NamedTuple):
@@ -41,21 +41,18 @@ def eliminate(
         element = _with_later(*interval, *later)
         return (element.eta, element.J), (element, *later)
 
-    # `absorb` works on batches: give it batches of one.
-    one_by_one = jax.tree.map(lambda leaf: leaf[:, None], (transitions, sites))
     nothing = (jnp.zeros(dim), jnp.zeros((dim, dim)))
-    return jax.lax.scan(step, nothing, one_by_one, reverse=True)[1]
+    return jax.lax.scan(step, nothing, (transitions, sites), reverse=True)[1]
 
 
 def _with_later(
-    transitions: Transitions, sites: Sites, eta: Float[Array, " dim"], J: Float[Array, "dim dim"]
+    transition: Transitions, site: Sites, eta: Float[Array, " dim"], J: Float[Array, "dim dim"]
 ) -> Elements:
+    """One interval, with what all later ones say about its right state."""
     dim = len(eta)
-    joined = Sites(
-        sites.linear.at[:, dim:].add(eta[None]), sites.precision.at[:, dim:, dim:].add(J[None])
-    )
-    element: Elements = jax.tree.map(lambda leaf: leaf[0], absorb(transitions, joined))
-    return element
+    linear = site.linear.at[dim:].add(eta)
+    precision = site.precision.at[dim:, dim:].add(J)
+    return absorb_one(transition.A, transition.Q, linear, precision)
 
 
 def sweep_indefinite(
@@ -91,8 +88,7 @@ def local_from_potentials(
     """Same derivatives as log Z, interval by interval: E over the left state of each potential."""
 
     def one(transition: Transitions, site: Sites, near: Potentials) -> Float[Array, ""]:
-        batch = jax.tree.map(lambda leaf: leaf[None], (transition, site))
-        element = _with_later(batch[0], batch[1], near.eta, near.J)
+        element = _with_later(transition, site, near.eta, near.J)
         second = near.covariance + near.mean[:, None] * near.mean[None, :]
         return element.eta @ near.mean - jnp.sum(element.J * second) / 2 + element.log_scale
 

@@ -1,4 +1,7 @@
-"""Small dense algebra, one matrix at a time: `vmap` makes batches.
+"""Small dense algebra on batches: a matrix lies in the first two axes, the batch in those after.
+
+So laid out, every entry of a matrix is an array over the batch, and a product of small matrices is
+a few multiplications of such arrays, which the compiler turns into one loop over the batch.
 
 Covariances here may be graded over many orders of magnitude (process noise of a short step) or
 singular (deterministic components). Scaled to unit diagonal they are of modest condition, so that
@@ -21,13 +24,66 @@ from jaxtyping import Array, Float
 _ROUNDING = 8 * np.finfo(float).eps
 _UNROLLED = 4  # the largest dimension for which loops are unrolled
 
-Matrix = Float[Array, "dim dim"]
-Columns = Float[Array, "dim columns"]
+Matrix = Float[Array, "dim dim *batch"]
+Columns = Float[Array, "dim columns *batch"]
+Vector = Float[Array, "dim *batch"]
+Batch = Float[Array, "*batch"]
+
+
+def transpose(matrix: Float[Array, "rows columns *batch"]) -> Float[Array, "columns rows *batch"]:
+    """Each matrix of the batch transposed."""
+    return jnp.swapaxes(matrix, 0, 1)
+
+
+def times(
+    left: Float[Array, "rows inner *batch"], right: Float[Array, "inner columns *batch"]
+) -> Float[Array, "rows columns *batch"]:
+    """The product of two matrices."""
+    if right.shape[0] <= _UNROLLED:
+        products = [left[:, k, None] * right[None, k] for k in range(right.shape[0])]
+        return sum(products[1:], start=products[0])
+    return jnp.sum(left[:, :, None] * right[None], axis=1)
+
+
+def apply(matrix: Float[Array, "rows dim *batch"], vector: Vector) -> Float[Array, "rows *batch"]:
+    """The product of a matrix and a vector."""
+    if len(vector) <= _UNROLLED:
+        products = [matrix[:, k] * vector[k] for k in range(len(vector))]
+        return sum(products[1:], start=products[0])
+    return jnp.sum(matrix * vector[None], axis=1)
+
+
+def dot(left: Vector, right: Vector) -> Float[Array, "*batch"]:
+    """The inner product of two vectors."""
+    return jnp.sum(left * right, axis=0)
+
+
+def outer(left: Vector, right: Vector) -> Float[Array, "dim dim *batch"]:
+    """The outer product of two vectors."""
+    return left[:, None] * right[None]
+
+
+def identity(like: Matrix) -> Matrix:
+    """Identity matrices, as many as in a batch (or one to be broadcast over it)."""
+    dim = like.shape[0]
+    return jnp.eye(dim).reshape(dim, dim, *[1] * (like.ndim - 2))
+
+
+def diagonal(matrix: Matrix) -> Vector:
+    """The diagonals."""
+    return jnp.stack([matrix[i, i] for i in range(len(matrix))])
 
 
 def symmetric(matrix: Matrix) -> Matrix:
     """The symmetric part."""
-    return (matrix + matrix.T) / 2
+    return (matrix + transpose(matrix)) / 2
+
+
+def lower_triangle(matrix: Matrix, below: int = 0) -> Matrix:
+    """The lower triangle; with `below` = 1, without the diagonal."""
+    dim = matrix.shape[0]
+    mask = np.tri(dim, k=-below, dtype=bool).reshape(dim, dim, *[1] * (matrix.ndim - 2))
+    return jnp.where(mask, matrix, 0.0)
 
 
 # --- factors -----------------------------------------------------------------------------------
@@ -36,34 +92,67 @@ def symmetric(matrix: Matrix) -> Matrix:
 @jax.custom_jvp
 def cholesky(matrix: Matrix) -> Matrix:
     """Lower factor of the symmetric part of a matrix; NaN where it is not positive definite."""
-    return _eliminate(symmetric(matrix), lambda pivot: 1 / jnp.sqrt(pivot))
+    return _eliminate(symmetric(matrix), _inverse_root)
 
 
 @jax.custom_jvp
 def psd_cholesky(covariance: Matrix) -> Matrix:
     """Lower-triangular S with S Sᵀ = covariance, for any positive semi-definite covariance."""
-    variances = jnp.diagonal(covariance)
+    variances = diagonal(covariance)
     positive = variances > 0
     scale = jnp.sqrt(jnp.where(positive, variances, 1.0))
-    correlation = covariance / (scale[:, None] * scale[None, :])
+    correlation = covariance / outer(scale, scale)
     tolerance = _ROUNDING * len(covariance)
 
-    def inverse_root(pivot: Float[Array, ""]) -> Float[Array, ""]:
+    def inverse_root(pivot: Batch) -> Batch:
         usable = pivot > tolerance
-        return jnp.where(usable, 1 / jnp.sqrt(jnp.where(usable, pivot, 1.0)), 0.0)
+        return jnp.where(usable, _inverse_root(jnp.where(usable, pivot, 1.0)), 0.0)
 
     return _eliminate(correlation, inverse_root) * jnp.where(positive, scale, 0.0)[:, None]
 
 
+def _inverse_root(pivot: Batch) -> Batch:
+    return 1 / jnp.sqrt(pivot)
+
+
 def _eliminate(matrix: Matrix, inverse_root: Any) -> Matrix:
     """Cholesky, column by column."""
-    rows = np.arange(len(matrix))
+    dim = len(matrix)
+    if dim <= _UNROLLED:
+        entries = {(i, j): matrix[i, j] for i in range(dim) for j in range(i + 1)}
+        return _assemble(_eliminate_entries(entries, dim, inverse_root)[0], dim)
+    rows = np.arange(dim).reshape(-1, *[1] * (matrix.ndim - 2))
 
-    def next_column(rest: Matrix, k: Any) -> tuple[Matrix, Float[Array, " dim"]]:
+    def next_column(rest: Matrix, k: Any) -> tuple[Matrix, Vector]:
         column = jnp.where(rows >= k, rest[:, k], 0.0) * inverse_root(rest[k, k])
-        return rest - column[:, None] * column[None, :], column
+        return rest - outer(column, column), column
 
-    return _loop(next_column, matrix, len(matrix))[1].T
+    return transpose(jax.lax.scan(next_column, matrix, jnp.arange(dim))[1])
+
+
+def _eliminate_entries(
+    entries: dict[tuple[int, int], Batch], dim: int, inverse_root: Any
+) -> tuple[dict[tuple[int, int], Batch], list[Batch]]:
+    """Cholesky of the lower triangle, entry by entry; the inverse pivots too."""
+    factor: dict[tuple[int, int], Batch] = {}
+    inverses: list[Batch] = []
+    for j in range(dim):
+        for i in range(j, dim):
+            left = entries[i, j]
+            for k in range(j):
+                left = left - factor[i, k] * factor[j, k]
+            if i == j:
+                inverses.append(inverse_root(left))
+            factor[i, j] = left * inverses[j]
+    return factor, inverses
+
+
+def _assemble(entries: dict[tuple[int, int], Batch], dim: int) -> Matrix:
+    """A lower triangle as a matrix."""
+    nothing = jnp.zeros_like(entries[0, 0])
+    return jnp.stack(
+        [jnp.stack([entries.get((i, j), nothing) for j in range(dim)]) for i in range(dim)]
+    )
 
 
 @cholesky.defjvp
@@ -80,8 +169,8 @@ def _psd_cholesky_jvp(primals: Any, tangents: Any) -> Any:
 
 def _factor_tangent(factor: Matrix, change: Matrix) -> Matrix:
     """dL = L Φ(L⁻¹ dA L⁻ᵀ), where Φ keeps the lower triangle and half of the diagonal."""
-    whitened = solve_lower(factor, solve_lower(factor, symmetric(change)).T)
-    return factor @ (jnp.tril(whitened) - jnp.diag(jnp.diagonal(whitened)) / 2)
+    whitened = solve_lower(factor, transpose(solve_lower(factor, symmetric(change))))
+    return times(factor, (lower_triangle(whitened) + lower_triangle(whitened, below=1)) / 2)
 
 
 # --- solves ------------------------------------------------------------------------------------
@@ -91,7 +180,7 @@ def solve_lower(factor: Matrix, rhs: Columns) -> Columns:
     """L⁻¹ B; directions in which L vanishes give zero."""
     # A linear solve in JAX's eyes: its derivatives are solves too, not transposed substitutions.
     solution: Columns = jax.lax.custom_linear_solve(
-        lambda x: jnp.tril(factor) @ x,
+        lambda x: times(lower_triangle(factor), x),
         rhs,
         lambda _, b: _substitute(factor, b),
         lambda _, b: _substitute_back(factor, b),
@@ -102,7 +191,7 @@ def solve_lower(factor: Matrix, rhs: Columns) -> Columns:
 def solve_upper(factor: Matrix, rhs: Columns) -> Columns:
     """L⁻ᵀ B; directions in which L vanishes give zero."""
     solution: Columns = jax.lax.custom_linear_solve(
-        lambda x: jnp.tril(factor).T @ x,
+        lambda x: times(transpose(lower_triangle(factor)), x),
         rhs,
         lambda _, b: _substitute_back(factor, b),
         lambda _, b: _substitute(factor, b),
@@ -111,36 +200,33 @@ def solve_upper(factor: Matrix, rhs: Columns) -> Columns:
 
 
 def _substitute(factor: Matrix, rhs: Columns) -> Columns:
-    return _rows_in_order(jnp.tril(factor, k=-1), _inverse_pivots(factor), rhs)
+    return _rows_in_order(factor, _inverse_pivots(factor), rhs)
 
 
 def _substitute_back(factor: Matrix, rhs: Columns) -> Columns:
-    upper = jnp.tril(factor, k=-1).T[::-1, ::-1]  # reversed, the last row comes first
+    upper = transpose(factor)[::-1, ::-1]  # reversed, the last row comes first
     return _rows_in_order(upper, _inverse_pivots(factor)[::-1], rhs[::-1])[::-1]
 
 
-def _rows_in_order(below: Matrix, inverse_pivots: Float[Array, " dim"], rhs: Columns) -> Columns:
-    def next_row(known: Columns, k: Any) -> tuple[Columns, Float[Array, " columns"]]:
-        row = (rhs[k] - below[k] @ known) * inverse_pivots[k]
-        return known.at[k].set(row), row
+def _rows_in_order(factor: Matrix, inverse_pivots: Vector, rhs: Columns) -> Columns:
+    if len(rhs) <= _UNROLLED:
+        rows: list[Array] = []
+        for k in range(len(rhs)):
+            known = sum((factor[k, j] * rows[j] for j in range(k)), start=jnp.zeros(()))
+            rows.append((rhs[k] - known) * inverse_pivots[k])
+        return jnp.stack(rows)
+    below = lower_triangle(factor, below=1)
 
-    return _loop(next_row, jnp.zeros_like(rhs), len(rhs))[1]
+    def next_row(known: Columns, k: Any) -> tuple[Columns, None]:
+        row = (rhs[k] - jnp.sum(below[k][:, None] * known, axis=0)) * inverse_pivots[k]
+        return known.at[k].set(row), None
+
+    return jax.lax.scan(next_row, jnp.zeros_like(rhs), jnp.arange(len(rhs)))[0]
 
 
-def _inverse_pivots(factor: Matrix) -> Float[Array, " dim"]:
-    pivots = jnp.diagonal(factor)
+def _inverse_pivots(factor: Matrix) -> Vector:
+    pivots = diagonal(factor)
     return jnp.where(pivots == 0, 0.0, 1 / jnp.where(pivots == 0, 1.0, pivots))
-
-
-def _loop(step: Any, start: Array, count: int) -> tuple[Array, Array]:
-    """`lax.scan` over 0 … count−1, unrolled where that is small."""
-    if count > _UNROLLED:
-        return jax.lax.scan(step, start, jnp.arange(count))
-    outputs = []
-    for k in range(count):
-        start, output = step(start, k)
-        outputs.append(output)
-    return start, jnp.stack(outputs)
 
 
 # --- Gaussians ---------------------------------------------------------------------------------
@@ -161,20 +247,99 @@ def _psd_solve_jvp(primals: Any, tangents: Any) -> Any:
     covariance, root, rhs = primals
     d_covariance, _, d_rhs = tangents
     solution = psd_solve(covariance, root, rhs)
-    return solution, psd_solve(covariance, root, d_rhs - d_covariance @ solution)
+    return solution, psd_solve(covariance, root, d_rhs - times(d_covariance, solution))
 
 
 @jax.custom_jvp
-def tilt(covariance: Matrix, precision: Matrix) -> tuple[Matrix, Float[Array, ""]]:
+def solve_entries(
+    covariance: list[list[Batch]], root: list[list[Batch]], rhs: list[Batch]
+) -> tuple[Batch, ...]:
+    """`psd_solve` for one column, with matrices as rows of entries (of the root, lower ones)."""
+    dim = len(rhs)
+    inverses = [
+        jnp.where(root[i][i] == 0, 0.0, 1 / jnp.where(root[i][i] == 0, 1.0, root[i][i]))
+        for i in range(dim)
+    ]
+    down: list[Batch] = []
+    for i in range(dim):
+        known = [-root[i][j] * down[j] for j in range(i)]
+        down.append(_total([rhs[i], *known]) * inverses[i])
+    up: dict[int, Batch] = {}
+    for i in reversed(range(dim)):
+        known = [-root[j][i] * up[j] for j in range(i + 1, dim)]
+        up[i] = _total([down[i], *known]) * inverses[i]
+    return tuple(jax.lax.optimization_barrier([up[i] for i in range(dim)]))
+
+
+@solve_entries.defjvp
+def _solve_entries_jvp(primals: Any, tangents: Any) -> Any:
+    covariance, root, rhs = primals
+    d_covariance, _, d_rhs = tangents
+    solution = solve_entries(covariance, root, rhs)
+    moved = [
+        _total([d_rhs[i], *(-d * x for d, x in zip(d_covariance[i], solution, strict=True))])
+        for i in range(len(rhs))
+    ]
+    return solution, solve_entries(covariance, root, moved)
+
+
+@jax.custom_jvp
+def tilt(covariance: Matrix, precision: Matrix) -> tuple[Matrix, Float[Array, "*batch"]]:
     """(C⁻¹ + J)⁻¹ and log det(I + CJ) for a covariance C, possibly singular, and a symmetric J.
 
     By C = S Sᵀ the result is S (I + SᵀJS)⁻¹ Sᵀ, positive semi-definite by construction. J may be
     indefinite; where the product of the two is not a Gaussian the result is NaN.
     """
+    if len(covariance) <= _UNROLLED:
+        return _tilt_entries(covariance, precision)
     root = psd_cholesky(covariance)
-    inner = cholesky(jnp.eye(len(root)) + root.T @ precision @ root)
-    half = solve_lower(inner, root.T)
-    return half.T @ half, 2 * jnp.sum(jnp.log(jnp.diagonal(inner)))
+    upper = transpose(root)
+    inner = cholesky(identity(root) + times(upper, times(precision, root)))
+    half = solve_lower(inner, upper)
+    return times(transpose(half), half), 2 * jnp.sum(jnp.log(diagonal(inner)), axis=0)
+
+
+def _tilt_entries(covariance: Matrix, precision: Matrix) -> tuple[Matrix, Float[Array, "*batch"]]:
+    """`tilt` entry by entry, without the products that are zero."""
+    dim = len(covariance)
+    root = psd_cholesky(covariance)
+    S = {(i, j): root[i, j] for i in range(dim) for j in range(i + 1)}
+    JS = [
+        [_total(precision[i, k] * S[k, j] for k in range(j, dim)) for j in range(dim)]
+        for i in range(dim)
+    ]
+    inner = {
+        (i, j): _total(S[k, i] * JS[k][j] for k in range(i, dim)) + (1.0 if i == j else 0.0)
+        for i in range(dim)
+        for j in range(i + 1)
+    }
+    factor, inverses = _eliminate_entries(inner, dim, _inverse_root)
+    half: dict[tuple[int, int], Batch] = {}  # L⁻¹Sᵀ: row i, and column j with all j from zero
+    for i in range(dim):
+        for j in range(dim):
+            known = [factor[i, k] * half[k, j] for k in range(i)]
+            own = [S[j, i]] if i <= j else []
+            left = _total([*own, *(-term for term in known)])
+            half[i, j] = left * inverses[i]
+    tilted = {
+        (i, j): _total(half[k, i] * half[k, j] for k in range(dim))
+        for i in range(dim)
+        for j in range(i + 1)
+    }
+    log_det = -2 * _total(jnp.log(inverse) for inverse in inverses)
+    return _mirror(tilted, dim), log_det
+
+
+def _total(terms: Any) -> Batch:
+    first, *rest = terms
+    return sum(rest, start=first)
+
+
+def _mirror(lower: dict[tuple[int, int], Batch], dim: int) -> Matrix:
+    """A symmetric matrix from its lower triangle."""
+    return jnp.stack(
+        [jnp.stack([lower[max(i, j), min(i, j)] for j in range(dim)]) for i in range(dim)]
+    )
 
 
 @tilt.defjvp
@@ -182,7 +347,9 @@ def _tilt_jvp(primals: Any, tangents: Any) -> Any:
     """dC⁺ = R dC Rᵀ − C⁺ dJ C⁺ and d log det = tr(J R dC) + tr(C⁺ dJ), with R = I − C⁺J."""
     (covariance, precision), (d_covariance, d_precision) = primals, tangents
     tilted, log_det = tilt(covariance, precision)
-    keep = jnp.eye(len(tilted)) - tilted @ precision
-    d_tilted = keep @ d_covariance @ keep.T - tilted @ d_precision @ tilted
-    d_log_det = jnp.sum((precision @ keep).T * d_covariance) + jnp.sum(tilted * d_precision)
+    keep = identity(tilted) - times(tilted, precision)
+    shrunk = times(times(keep, d_covariance), transpose(keep))
+    d_tilted = shrunk - times(times(tilted, d_precision), tilted)
+    pull = transpose(times(precision, keep))
+    d_log_det = jnp.sum(pull * d_covariance + tilted * d_precision, axis=(0, 1))
     return (tilted, log_det), (d_tilted, d_log_det)

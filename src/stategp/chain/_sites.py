@@ -10,13 +10,15 @@ carries a site exp(ηᵀv − ½vᵀΛv) on its pair v = [left; right], and
 Nothing here inverts the process noise Q, which may be tiny or zero.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from stategp.chain._block_tridiagonal import BlockTridiagonal, reverse_subset_inverse
-from stategp.chain._linalg import symmetric, tilt
+from stategp.chain._linalg import apply, dot, symmetric, tilt, times, transpose
 from stategp.chain._parameterisations import MeanCholesky
 from stategp.kernels import Kernel
 
@@ -31,8 +33,8 @@ class Transitions(eqx.Module):
 class Sites(eqx.Module):
     """What the data adds to the prior's natural parameters: one Gaussian factor per interval."""
 
-    linear: Float[Array, "intervals pair"]
-    precision: Float[Array, "intervals pair pair"]
+    linear: Float[Array, "*intervals pair"]
+    precision: Float[Array, "*intervals pair pair"]
 
     @staticmethod
     def zeros(intervals: int, dim: int) -> "Sites":
@@ -76,54 +78,66 @@ class PairMarginals(eqx.Module):
 
 
 class Elements(eqx.Module):
-    """An interval after its site is absorbed.
+    """An interval after its site is absorbed; the intervals of a chain lie along the last axis.
 
     right | left ~ N(A left + b, C), a potential exp(eta·left − ½ left·J left), and a log scale:
     the elements of the parallel Kalman filter (Särkkä & García-Fernández, 2021).
     """
 
-    A: Float[Array, "*intervals dim dim"]
-    b: Float[Array, "*intervals dim"]
-    C: Float[Array, "*intervals dim dim"]
-    eta: Float[Array, "*intervals dim"]
-    J: Float[Array, "*intervals dim dim"]
+    A: Float[Array, "dim dim *intervals"]
+    b: Float[Array, "dim *intervals"]
+    C: Float[Array, "dim dim *intervals"]
+    eta: Float[Array, "dim *intervals"]
+    J: Float[Array, "dim dim *intervals"]
     log_scale: Float[Array, "*intervals"]
 
 
 def prior_transitions(kernel: Kernel, inducing: Float[Array, " states"]) -> Transitions:
     """The prior of the states at ordered locations, with the empty intervals at both ends."""
     steps = jnp.diff(inducing)
-    A, Q = jax.vmap(lambda dt: (kernel.transition(dt), kernel.process_noise(dt)))(steps)
+    A, Q = (_stack(entries, steps) for entries in jax.lax.optimization_barrier(kernel.steps(steps)))
     nothing = jnp.zeros((1, kernel.state_dim, kernel.state_dim))
     start = kernel.stationary_covariance()[None]
     return Transitions(jnp.concatenate([nothing, A, nothing]), jnp.concatenate([start, Q, nothing]))
 
 
+def _stack(
+    entries: list[list[Any]], steps: Float[Array, " steps"]
+) -> Float[Array, "steps dim dim"]:
+    rows = [[jnp.broadcast_to(entry, steps.shape) for entry in row] for row in entries]
+    return jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=1)
+
+
 def absorb(transitions: Transitions, sites: Sites) -> Elements:
     """Prior times site of every interval, written as elements."""
-    return jax.vmap(_absorb_one)(transitions.A, transitions.Q, sites.linear, sites.precision)
+    last = [
+        jnp.moveaxis(leaf, 0, -1)
+        for leaf in (transitions.A, transitions.Q, sites.linear, sites.precision)
+    ]
+    return absorb_one(*last)
 
 
-def _absorb_one(
-    A: Float[Array, "dim dim"],
-    Q: Float[Array, "dim dim"],
-    linear: Float[Array, " pair"],
-    precision: Float[Array, "pair pair"],
+def absorb_one(
+    A: Float[Array, "dim dim *intervals"],
+    Q: Float[Array, "dim dim *intervals"],
+    linear: Float[Array, "pair *intervals"],
+    precision: Float[Array, "pair pair *intervals"],
 ) -> Elements:
+    """The same for one interval, or for several along the last axis."""
     dim = len(A)
     left, right = linear[:dim], linear[dim:]
     a, b, c = precision[:dim, :dim], precision[:dim, dim:], precision[dim:, dim:]
     C, log_det = tilt(Q, c)
-    G = b.T + c @ A  # the pull on `right` that moving `left` gives
-    carried = b @ A
-    J = symmetric(a + carried + carried.T + A.T @ c @ A - G.T @ C @ G)
+    G = transpose(b) + times(c, A)  # the pull on `right` that moving `left` gives
+    carried = times(b + times(transpose(A), c / 2), A)
+    moved = apply(C, right)
     return Elements(
-        A=A - C @ G,
-        b=C @ right,
+        A=A - times(C, G),
+        b=moved,
         C=C,
-        eta=left + A.T @ right - G.T @ (C @ right),
-        J=J,
-        log_scale=(right @ C @ right - log_det) / 2,
+        eta=left + apply(transpose(A), right) - apply(transpose(G), moved),
+        J=symmetric(a + carried + transpose(carried) - times(transpose(G), times(C, G))),
+        log_scale=(dot(right, moved) - log_det) / 2,
     )
 
 

@@ -1,11 +1,11 @@
 """From prior × sites to pair marginals and log Z: a Kalman filter and smoother over intervals.
 
-Both passes are prefix computations, done one after another (`parallel=False`) or all at once by
-an associative scan (`parallel=True`, for devices with many cores). Everything else is the same
-small computation for each interval, side by side.
+Both passes are recursions along the chain (`_recursion` runs them as fast as the device allows).
+Everything else is the same small computation for each interval, side by side. Inside, intervals
+lie along the last axis of every array.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,19 @@ from stategp.chain._information import (
     sample_indefinite,
     sweep_indefinite,
 )
-from stategp.chain._linalg import psd_cholesky, psd_solve, symmetric, tilt
+from stategp.chain._linalg import (
+    apply,
+    dot,
+    identity,
+    outer,
+    psd_cholesky,
+    psd_solve,
+    symmetric,
+    tilt,
+    times,
+    transpose,
+)
+from stategp.chain._recursion import How, blocks, recurse
 from stategp.chain._sites import (
     Elements,
     PairMarginals,
@@ -29,18 +41,18 @@ from stategp.chain._sites import (
 
 
 class _Gaussians(NamedTuple):
-    """A batch of Gaussians, or one of them inside a scan."""
+    """A batch of Gaussians, or one of them."""
 
-    mean: Float[Array, "*intervals dim"]
-    covariance: Float[Array, "*intervals dim dim"]
+    mean: Float[Array, "dim *intervals"]
+    covariance: Float[Array, "dim _ *intervals"]
 
 
 class _Backward(NamedTuple):
     """left | right, data up to the interval ~ N(gain right + offset, covariance)."""
 
-    gain: Float[Array, "*intervals dim dim"]
-    offset: Float[Array, "*intervals dim"]
-    covariance: Float[Array, "*intervals dim dim"]
+    gain: Float[Array, "dim dim *intervals"]
+    offset: Float[Array, "dim *intervals"]
+    covariance: Float[Array, "dim dim *intervals"]
 
 
 class Messages(NamedTuple):
@@ -48,11 +60,12 @@ class Messages(NamedTuple):
 
     `before` is the left state given all earlier sites. The later sites act on the right state
     through the derivatives of log Z in its predicted mean (`pull`) and covariance (`stretch`).
+    All are kept in the blocks in which the chain is swept, along the first axis.
     """
 
     before: _Gaussians
-    pull: Float[Array, "intervals dim"]
-    stretch: Float[Array, "intervals dim dim"]
+    pull: Float[Array, "*blocks dim intervals"]
+    stretch: Float[Array, "*blocks dim dim intervals"]
 
 
 class Swept(NamedTuple):
@@ -64,29 +77,53 @@ class Swept(NamedTuple):
 
 
 def sweep(
-    transitions: Transitions, sites: Sites, *, parallel: bool = False, indefinite: bool = False
+    transitions: Transitions, sites: Sites, *, how: How | None = None, indefinite: bool = False
 ) -> Swept:
     """Pair marginals of q ∝ prior × sites, and its normaliser, in O(M d³).
 
-    `indefinite` allows sites of negative precision, as long as q is a Gaussian; else NaN.
+    `how` is "sequential", "lanes" or "parallel" in the number of states; by default the fastest
+    for the device. `indefinite` allows sites of negative precision, as long as q is a Gaussian;
+    else NaN.
     """
     if indefinite:
         return Swept(*sweep_indefinite(transitions, sites))
-    elements = absorb(transitions, sites)
-    before = _filter(elements, parallel)
-    updated, log_normaliser = _update(before, elements)
-    backward = _reverse(updated, elements)
-    right = _smooth(backward, parallel)
-    pull, stretch = jax.vmap(_later_sites)(updated, elements, right)
-    return Swept(_pairs(backward, right), log_normaliser, Messages(before, pull, stretch))
+    start = _nothing(transitions.A.shape[-1])
+    to_blocks, from_blocks = blocks(len(transitions.A))
+
+    def go_right(left: _Gaussians, given: tuple[Transitions, Sites]) -> tuple[_Gaussians, Any]:
+        elements = _kept(absorb(*given))
+        before = _filter(elements, left, how)
+        updated, log_scales = _kept(_update(before, elements))
+        predicted = _kept(_predict(updated, elements))
+        backward = _kept(_reverse(updated, predicted, elements))
+        end = jax.tree.map(lambda leaf: leaf[..., -1], predicted)
+        return end, (before, predicted, backward, jnp.sum(log_scales))
+
+    def go_left(right: _Gaussians, given: tuple[_Gaussians, _Backward]) -> tuple[_Gaussians, Any]:
+        predicted, backward = given
+        rights = _smooth(backward, right, how)
+        first = jax.tree.map(lambda leaf: leaf[..., 0], (rights, backward))
+        return _smooth_one(*first), (*_later_sites(predicted, rights), _pairs(backward, rights))
+
+    _, (before, predicted, backward, log_scales) = jax.lax.scan(
+        go_right, start, to_blocks((transitions, sites))
+    )
+    _, (pull, stretch, pairs) = jax.lax.scan(go_left, start, (predicted, backward), reverse=True)
+    return Swept(from_blocks(pairs), jnp.sum(log_scales), Messages(before, pull, stretch))
+
+
+def _kept(computed: Any) -> Any:
+    """Computed once, and not again wherever it is read."""
+    return jax.lax.optimization_barrier(computed)
 
 
 def log_normaliser(
-    transitions: Transitions, sites: Sites, *, parallel: bool = False
+    transitions: Transitions, sites: Sites, *, how: How | None = None
 ) -> Float[Array, ""]:
     """log Z alone: the forward half of a sweep."""
     elements = absorb(transitions, sites)
-    return _update(_filter(elements, parallel), elements)[1]
+    before = _filter(elements, _nothing(len(elements.b)), how)
+    return jnp.sum(_update(before, elements)[1])
 
 
 def local_log_normaliser(
@@ -99,17 +136,168 @@ def local_log_normaliser(
     if isinstance(messages, Potentials):
         return local_from_potentials(transitions, sites, messages)
 
-    def one(element: Elements, message: Messages) -> Float[Array, ""]:
-        updated, log_scale = _update_one(message.before, element)
-        right = _predict_one(updated, element)
-        return log_scale + message.pull @ right.mean + jnp.sum(message.stretch * right.covariance)
+    @jax.checkpoint
+    def one_block(
+        total: Float[Array, ""], given: tuple[Transitions, Sites, Messages]
+    ) -> tuple[Float[Array, ""], None]:
+        prior, site, near = given
+        elements = absorb(prior, site)
+        updated, log_scales = _update(near.before, elements)
+        right = _predict(updated, elements)
+        later = jnp.sum(near.pull * right.mean) + jnp.sum(near.stretch * right.covariance)
+        return total + jnp.sum(log_scales) + later, None
 
-    return jnp.sum(jax.vmap(one)(absorb(transitions, sites), messages))
+    to_blocks, _ = blocks(len(transitions.A))
+    given = (*to_blocks((transitions, sites)), messages)
+    return jax.lax.scan(one_block, jnp.zeros(()), given)[0]
 
 
 def kl_to_prior(sites: Sites, posterior: Swept) -> Float[Array, ""]:
     """KL(q‖p) = Σ E_q[log site] − log Z."""
     return expected_log_sites(sites, posterior.marginals) - posterior.log_normaliser
+
+
+# --- forward -----------------------------------------------------------------------------------
+
+
+def _nothing(dim: int) -> _Gaussians:
+    """The state beyond an end of the chain."""
+    return _Gaussians(jnp.zeros(dim), jnp.zeros((dim, dim)))
+
+
+def _filter(elements: Elements, start: _Gaussians, how: How | None) -> _Gaussians:
+    """The left state of every interval, given the sites of all earlier intervals."""
+
+    def step(left: _Gaussians, element: Elements) -> _Gaussians:
+        return _predict(_update(left, element)[0], element)
+
+    return recurse(step, _combine, elements, start, how=how)
+
+
+def _update(left: _Gaussians, element: Elements) -> tuple[_Gaussians, Float[Array, "*intervals"]]:
+    """Absorb an interval's potential on its left state; what that adds to log Z."""
+    covariance, log_det = tilt(left.covariance, element.J)
+    pull = element.eta - apply(element.J, left.mean)
+    moved = apply(covariance, pull)
+    exponent = dot(element.eta + pull, left.mean) + dot(pull, moved) - log_det
+    return _Gaussians(left.mean + moved, covariance), element.log_scale + exponent / 2
+
+
+def _predict(updated: _Gaussians, element: Elements) -> _Gaussians:
+    covariance = times(times(element.A, updated.covariance), transpose(element.A)) + element.C
+    return _Gaussians(apply(element.A, updated.mean) + element.b, symmetric(covariance))
+
+
+def _combine(first: Elements, second: Elements) -> Elements:
+    """Two neighbouring intervals as one, the state between them integrated out."""
+    between, _ = tilt(first.C, second.J)
+    keep = identity(between) - times(between, second.J)  # (I + C₁J₂)⁻¹
+    pull = second.eta - apply(second.J, first.b)
+    kept = times(keep, first.A)
+    return Elements(
+        A=times(second.A, kept),
+        b=apply(second.A, first.b + apply(between, pull)) + second.b,
+        C=symmetric(times(times(second.A, between), transpose(second.A)) + second.C),
+        eta=apply(transpose(kept), pull) + first.eta,
+        J=symmetric(times(transpose(first.A), times(second.J, kept)) + first.J),
+        log_scale=first.log_scale,  # not used: log Z is summed afterwards
+    )
+
+
+# --- backward ----------------------------------------------------------------------------------
+
+
+def _reverse(updated: _Gaussians, predicted: _Gaussians, element: Elements) -> _Backward:
+    ahead = times(element.A, updated.covariance)
+    gain = transpose(_divide(predicted.covariance, ahead))
+    keep = identity(gain) - times(gain, element.A)
+    left = times(times(keep, updated.covariance), transpose(keep))
+    covariance = left + times(times(gain, element.C), transpose(gain))
+    return _Backward(gain, updated.mean - apply(gain, predicted.mean), symmetric(covariance))
+
+
+def _divide(
+    covariance: Float[Array, "dim dim *intervals"], rhs: Float[Array, "dim columns *intervals"]
+) -> Float[Array, "dim columns *intervals"]:
+    root = jax.lax.stop_gradient(psd_cholesky(covariance))
+    return psd_solve(covariance, root, rhs)
+
+
+def _later_sites(
+    predicted: _Gaussians, right: _Gaussians
+) -> tuple[Float[Array, "dim intervals"], Float[Array, "dim dim intervals"]]:
+    """∂ log Z in the predicted moments (m, P) of the right state, from its smoothed ones (m*, P*).
+
+    r = P⁻¹(m* − m) and ½(r rᵀ − P⁻¹(P − P*)P⁻¹).
+    """
+    shift = (right.mean - predicted.mean)[:, None]
+    shrink = predicted.covariance - right.covariance
+    divided = _divide(predicted.covariance, jnp.concatenate([shift, shrink], axis=1))
+    pull = divided[:, 0]
+    curvature = _divide(predicted.covariance, transpose(divided[:, 1:]))
+    return pull, symmetric(outer(pull, pull) - curvature) / 2
+
+
+def _smooth(backward: _Backward, start: _Gaussians, how: How | None) -> _Gaussians:
+    """The right state of every interval, given all sites."""
+    return recurse(_smooth_one, _compose, backward, start, reverse=True, how=how)
+
+
+def _smooth_one(right: _Gaussians, conditional: _Backward) -> _Gaussians:
+    """From the right state of an interval to its left state."""
+    carried = times(times(conditional.gain, right.covariance), transpose(conditional.gain))
+    return _Gaussians(
+        apply(conditional.gain, right.mean) + conditional.offset,
+        symmetric(carried) + conditional.covariance,
+    )
+
+
+def _compose(later: _Backward, earlier: _Backward) -> _Backward:
+    """First from far right to the middle, then from the middle to the left."""
+    carried = times(times(earlier.gain, later.covariance), transpose(earlier.gain))
+    return _Backward(
+        times(earlier.gain, later.gain),
+        apply(earlier.gain, later.offset) + earlier.offset,
+        symmetric(carried) + earlier.covariance,
+    )
+
+
+def _pairs(backward: _Backward, right: _Gaussians) -> PairMarginals:
+    """Joint moments of (left, right) from left | right and the marginal of right."""
+    cross = times(backward.gain, right.covariance)
+    left = symmetric(times(cross, transpose(backward.gain))) + backward.covariance
+    mean = apply(backward.gain, right.mean) + backward.offset
+    top = jnp.concatenate([left, cross], axis=1)
+    bottom = jnp.concatenate([transpose(cross), right.covariance], axis=1)
+    return PairMarginals(
+        jnp.concatenate([mean, right.mean]).T,
+        jnp.moveaxis(jnp.concatenate([top, bottom]), -1, 0),
+    )
+
+
+# --- samples -----------------------------------------------------------------------------------
+
+
+class Affine(NamedTuple):
+    """next = matrix · state + offset, for several samples of the state at once."""
+
+    matrix: Float[Array, "dim dim *intervals"]
+    offset: Float[Array, "dim samples *intervals"]
+
+
+def follow(
+    maps: Affine, start: Float[Array, "dim samples"], *, reverse: bool = False
+) -> Float[Array, "dim samples intervals"]:
+    """The states that a chain of affine maps passes through, the one before each map."""
+
+    def step(state: Float[Array, "..."], one: Affine) -> Float[Array, "..."]:
+        return times(one.matrix, state) + one.offset
+
+    def combine(first: Affine, second: Affine) -> Affine:
+        moved = times(second.matrix, first.offset) + second.offset
+        return Affine(times(second.matrix, first.matrix), moved)
+
+    return recurse(step, combine, maps, start, reverse=reverse)
 
 
 def sample_states(
@@ -124,159 +312,11 @@ def sample_states(
     if indefinite:
         return sample_indefinite(transitions, sites, key, num_samples)
     elements = absorb(transitions, sites)
-    updated, _ = _update(_filter(elements, parallel=False), elements)
-    backward = _reverse(updated, elements)
-    intervals, dim = backward.offset.shape
-    roots = jax.vmap(psd_cholesky)(backward.covariance)
-    noise = jax.random.normal(key, (intervals, dim, num_samples))
-
-    def draw(
-        right: Float[Array, "dim samples"],
-        step: tuple[_Backward, Float[Array, "dim dim"], Float[Array, "dim samples"]],
-    ) -> tuple[Float[Array, "dim samples"], Float[Array, "dim samples"]]:
-        conditional, root, white = step
-        left = conditional.gain @ right + conditional.offset[:, None] + root @ white
-        return left, left
-
-    nothing = jnp.zeros((dim, num_samples))
-    _, lefts = jax.lax.scan(draw, nothing, (backward, roots, noise), reverse=True)
-    return jnp.moveaxis(lefts[1:], -1, 0)  # the left end of the first interval is no state
-
-
-# --- forward -----------------------------------------------------------------------------------
-
-
-def _filter(elements: Elements, parallel: bool) -> _Gaussians:
-    """The left state of every interval, given the sites of all earlier intervals."""
-    dim = elements.b.shape[-1]
-    nothing = _Gaussians(jnp.zeros(dim), jnp.zeros((dim, dim)))
-    if parallel:
-        totals = jax.lax.associative_scan(jax.vmap(_combine), elements)
-        return _Gaussians(
-            jnp.concatenate([nothing.mean[None], totals.b[:-1]]),
-            jnp.concatenate([nothing.covariance[None], totals.C[:-1]]),
-        )
-
-    def step(left: _Gaussians, element: Elements) -> tuple[_Gaussians, _Gaussians]:
-        updated, _ = _update_one(left, element)
-        return _predict_one(updated, element), left
-
-    return jax.lax.scan(step, nothing, elements)[1]
-
-
-def _update(before: _Gaussians, elements: Elements) -> tuple[_Gaussians, Float[Array, ""]]:
-    """Absorb each interval's potential on its left state; sum what that adds to log Z."""
-    updated, log_scales = jax.vmap(_update_one)(before, elements)
-    return updated, jnp.sum(log_scales)
-
-
-def _update_one(left: _Gaussians, element: Elements) -> tuple[_Gaussians, Float[Array, ""]]:
-    covariance, log_det = tilt(left.covariance, element.J)
-    pull = element.eta - element.J @ left.mean
-    mean = left.mean + covariance @ pull
-    exponent = (element.eta + pull) @ left.mean + pull @ covariance @ pull - log_det
-    return _Gaussians(mean, covariance), element.log_scale + exponent / 2
-
-
-def _predict_one(updated: _Gaussians, element: Elements) -> _Gaussians:
-    covariance = element.A @ updated.covariance @ element.A.T + element.C
-    return _Gaussians(element.A @ updated.mean + element.b, symmetric(covariance))
-
-
-def _combine(first: Elements, second: Elements) -> Elements:
-    """Two neighbouring intervals as one, the state between them integrated out."""
-    between, _ = tilt(first.C, second.J)
-    keep = jnp.eye(len(between)) - between @ second.J  # (I + C₁J₂)⁻¹
-    pull = second.eta - second.J @ first.b
-    return Elements(
-        A=second.A @ keep @ first.A,
-        b=second.A @ (first.b + between @ pull) + second.b,
-        C=symmetric(second.A @ between @ second.A.T + second.C),
-        eta=first.A.T @ (keep.T @ pull) + first.eta,
-        J=symmetric(first.A.T @ (second.J @ keep) @ first.A + first.J),
-        log_scale=first.log_scale,  # not used: log Z is summed afterwards
-    )
-
-
-# --- backward ----------------------------------------------------------------------------------
-
-
-def _reverse(updated: _Gaussians, elements: Elements) -> _Backward:
-    return jax.vmap(_reverse_one)(updated, elements)
-
-
-def _reverse_one(updated: _Gaussians, element: Elements) -> _Backward:
-    predicted = _predict_one(updated, element)
-    gain = _divide(predicted.covariance, element.A @ updated.covariance).T
-    keep = jnp.eye(len(gain)) - gain @ element.A
-    covariance = keep @ updated.covariance @ keep.T + gain @ element.C @ gain.T
-    return _Backward(gain, updated.mean - gain @ predicted.mean, symmetric(covariance))
-
-
-def _divide(
-    covariance: Float[Array, "dim dim"], rhs: Float[Array, "dim columns"]
-) -> Float[Array, "dim columns"]:
-    root = jax.lax.stop_gradient(psd_cholesky(covariance))
-    return psd_solve(covariance, root, rhs)
-
-
-def _later_sites(
-    updated: _Gaussians, element: Elements, right: _Gaussians
-) -> tuple[Float[Array, " dim"], Float[Array, "dim dim"]]:
-    """∂ log Z in the predicted moments (m, P) of the right state, from its smoothed ones (m*, P*).
-
-    r = P⁻¹(m* − m) and ½(r rᵀ − P⁻¹(P − P*)P⁻¹).
-    """
-    predicted = _predict_one(updated, element)
-    shift = (right.mean - predicted.mean)[:, None]
-    shrink = predicted.covariance - right.covariance
-    divided = _divide(predicted.covariance, jnp.concatenate([shift, shrink], axis=1))
-    pull = divided[:, 0]
-    curvature = _divide(predicted.covariance, divided[:, 1:].T)
-    return pull, symmetric(pull[:, None] * pull[None, :] - curvature) / 2
-
-
-def _smooth(backward: _Backward, parallel: bool) -> _Gaussians:
-    """The right state of every interval, given all sites."""
-    dim = backward.offset.shape[-1]
-    nothing = _Gaussians(jnp.zeros(dim), jnp.zeros((dim, dim)))
-    if parallel:
-        totals = jax.lax.associative_scan(jax.vmap(_compose), backward, reverse=True)
-        return _Gaussians(
-            jnp.concatenate([totals.offset[1:], nothing.mean[None]]),
-            jnp.concatenate([totals.covariance[1:], nothing.covariance[None]]),
-        )
-
-    def step(right: _Gaussians, conditional: _Backward) -> tuple[_Gaussians, _Gaussians]:
-        return _Gaussians(
-            conditional.gain @ right.mean + conditional.offset,
-            symmetric(conditional.gain @ right.covariance @ conditional.gain.T)
-            + conditional.covariance,
-        ), right
-
-    return jax.lax.scan(step, nothing, backward, reverse=True)[1]
-
-
-def _compose(later: _Backward, earlier: _Backward) -> _Backward:
-    """First from far right to the middle, then from the middle to the left."""
-    carried = earlier.gain @ later.covariance @ earlier.gain.T
-    return _Backward(
-        earlier.gain @ later.gain,
-        earlier.gain @ later.offset + earlier.offset,
-        symmetric(carried) + earlier.covariance,
-    )
-
-
-def _pairs(backward: _Backward, right: _Gaussians) -> PairMarginals:
-    """Joint moments of (left, right) from left | right and the marginal of right."""
-
-    def pair(conditional: _Backward, right: _Gaussians) -> PairMarginals:
-        cross = conditional.gain @ right.covariance
-        left = symmetric(cross @ conditional.gain.T) + conditional.covariance
-        mean = conditional.gain @ right.mean + conditional.offset
-        return PairMarginals(
-            jnp.concatenate([mean, right.mean]),
-            jnp.block([[left, cross], [cross.T, right.covariance]]),
-        )
-
-    return jax.vmap(pair)(backward, right)
+    updated, _ = _update(_filter(elements, _nothing(len(elements.b)), None), elements)
+    backward = _reverse(updated, _predict(updated, elements), elements)
+    dim, intervals = backward.offset.shape
+    white = jax.random.normal(key, (dim, num_samples, intervals))
+    noise = times(psd_cholesky(backward.covariance), white)
+    maps = Affine(backward.gain, backward.offset[:, None] + noise)
+    rights = follow(maps, jnp.zeros((dim, num_samples)), reverse=True)
+    return jnp.transpose(rights[..., :-1], (1, 2, 0))  # the last interval has no right end

@@ -41,13 +41,13 @@ class View(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def nodes(self) -> Nodes:
-        """Where f has to be known, measured from the origin."""
+    def nodes(self) -> Float[Array, "*nodes"]:
+        """Where f has to be known, measured from the origin; in rows if they come in cells."""
 
     @property
     @abc.abstractmethod
     def user_nodes(self) -> Nodes:
-        """The same in the user's own units."""
+        """The same in the user's own units, one after another."""
 
     @property
     @abc.abstractmethod
@@ -114,12 +114,12 @@ class Rows(View):
     origin: Origin
 
     @property
-    def nodes(self) -> Nodes:
-        return self.cell_nodes.reshape(-1)
+    def nodes(self) -> Float[Array, "cells order"]:
+        return self.cell_nodes
 
     @property
     def user_nodes(self) -> Nodes:
-        return self.nodes + self.origin
+        return self.nodes.reshape(-1) + self.origin
 
     @property
     def total(self) -> Float[Array, ""]:
@@ -172,7 +172,7 @@ class Rows(View):
         def visit(block: "_Block") -> Array:
             return jnp.sum(block.weights * likelihood.highest_log_density(block.y, block.extra))
 
-        nothing = jnp.zeros_like(self.nodes)
+        nothing = jnp.zeros(self.nodes.size)
         return jnp.sum(self._visit(visit, nothing, nothing))
 
     def _blocks(self, mean: Latent, variance: Latent) -> "_Block":
@@ -273,12 +273,12 @@ class Moments(View):
     origin: Origin
 
     @property
-    def nodes(self) -> Nodes:
-        return self.cell_nodes.reshape(-1)
+    def nodes(self) -> Float[Array, "cells order"]:
+        return self.cell_nodes
 
     @property
     def user_nodes(self) -> Nodes:
-        return self.nodes + self.origin
+        return self.nodes.reshape(-1) + self.origin
 
     @property
     def total(self) -> Float[Array, ""]:

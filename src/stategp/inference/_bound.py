@@ -59,7 +59,7 @@ class Q(NamedTuple):
     target: ChainSites
 
 
-def geometry(model: GP, x: Float[Array, " points"], inducing: States) -> Geometry:
+def geometry(model: GP, x: Float[Array, "*points"], inducing: States) -> Geometry:
     """Everything that depends on the kernels and on where the points are."""
     transitions = tuple(prior_transitions(kernel, inducing) for kernel in model.kernels)
     projections = tuple(

@@ -80,7 +80,7 @@ def _sweep(model: GP, shape: Geometry, linear: Points, precision: Points) -> Any
 def _cavities(
     shape: Geometry, marginals: PairMarginals, linear: Points, precision: Points, power: float
 ) -> _Cavity:
-    residual = jnp.sum(shape.projections[0].residual, axis=1)
+    residual = sum(shape.projections[0].residual, start=jnp.zeros(()))
     mean, total = shape.projections[0].marginals(marginals)
     variance = total - residual
     left = jnp.maximum(1 - power * precision * variance, 1e-10)

@@ -19,6 +19,8 @@ from stategp.parameters import Parameter
 Scalar = Float[Array, ""] | float
 State = Float[Array, " dim"]
 Matrix = Float[Array, "dim dim"]
+Steps = Float[Array, "*steps"]
+Entries = list[list[Any]]  # of a matrix; an entry that is always zero may be the number 0.0
 
 
 class Kernel(eqx.Module):
@@ -46,6 +48,20 @@ class Kernel(eqx.Module):
     @abc.abstractmethod
     def process_noise(self, dt: Scalar) -> Matrix:
         """Q(Δ): the covariance that a step Δ ≥ 0 adds."""
+
+    def steps(self, dt: Steps) -> tuple[Entries, Entries]:
+        """A(Δ) and Q(Δ) of many steps at once: rows of entries, each an array like `dt`."""
+        both = jax.vmap(self._one_step, out_axes=-1)
+        A, Q = both(dt.reshape(-1))
+        rows = range(len(A))
+
+        def entries(matrix: Array) -> Entries:
+            return [[matrix[i, j].reshape(dt.shape) for j in rows] for i in rows]
+
+        return entries(A), entries(Q)
+
+    def _one_step(self, dt: Scalar) -> tuple[Matrix, Matrix]:
+        return self.transition(dt), self.process_noise(dt)
 
     @abc.abstractmethod
     def stationary_covariance(self) -> Matrix:

@@ -13,11 +13,12 @@ with γ the regularised lower incomplete gamma function.
 import abc
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp.kernels._base import Kernel, Matrix, Scalar, State
+from stategp.kernels._base import Entries, Kernel, Matrix, Scalar, State, Steps
 from stategp.kernels._special import incomplete_gamma_table
 from stategp.parameters import Parameter, Value, positive
 
@@ -41,6 +42,10 @@ def _unit_stationary_covariance(dim: int) -> np.ndarray:
     return np.array(entry) / entry[0][0]
 
 
+def _as_matrix(entries: Entries) -> Matrix:
+    return jnp.stack([jnp.stack([jnp.asarray(entry) for entry in row]) for row in entries])
+
+
 class _Matern(Kernel):
     variance: Parameter
     lengthscale: Parameter
@@ -59,17 +64,21 @@ class _Matern(Kernel):
         return math.sqrt(2 * self.state_dim - 1) / self.lengthscale.value
 
     def transition(self, dt: Scalar) -> Matrix:
-        dim = self.state_dim
-        r = jnp.minimum(self.rate * dt, _VANISHED)
-        powers = jnp.stack([jnp.exp(-r) * r**k / math.factorial(k) for k in range(dim)])
-        row, column = np.indices((dim, dim))
-        return jnp.where(column >= row, powers[np.abs(column - row)], 0.0)
+        return _as_matrix(self.steps(jnp.asarray(dt))[0])
 
     def process_noise(self, dt: Scalar) -> Matrix:
-        dim = self.state_dim
+        return _as_matrix(self.steps(jnp.asarray(dt))[1])
+
+    def steps(self, dt: Steps) -> tuple[Entries, Entries]:
+        dim, start = self.state_dim, self.stationary_covariance()
+        r = jnp.minimum(self.rate * dt, _VANISHED)
+        decay = jax.lax.optimization_barrier(jnp.exp(-r))
+        powers = [decay * r**k * (1 / math.factorial(k)) for k in range(dim)]
         table = incomplete_gamma_table(2 * dim - 1, 2 * self.rate * dt)
-        row, column = np.indices((dim, dim))
-        return self.stationary_covariance() * table[2 * dim - 2 - row - column]
+        rows = range(dim)
+        A = [[powers[j - i] if j >= i else 0.0 for j in rows] for i in rows]
+        Q = [[start[i, j] * table[2 * dim - 2 - i - j] for j in rows] for i in rows]
+        return A, Q
 
     def stationary_covariance(self) -> Matrix:
         return self.variance.value * jnp.asarray(_unit_stationary_covariance(self.state_dim))

@@ -17,38 +17,41 @@ _TERMS = 20
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def incomplete_gamma_table(orders: int, x: Scalar) -> Float[Array, " orders"]:
+def incomplete_gamma_table(
+    orders: int, x: Float[Array, "*batch"]
+) -> tuple[Float[Array, "*batch"], ...]:
     """The regularised lower incomplete gamma functions γ(1, x), …, γ(orders, x).
 
     The highest order comes from its series (small x) or from one minus a finite sum; the others
     follow downwards from γ(a, x) = γ(a+1, x) + xᵃe⁻ˣ/a!, a sum of positive terms.
     """
-    top = orders
+    terms = _poisson_terms(orders, x)
     small = jnp.minimum(x, _SWITCH)
-    series, term = jnp.ones_like(small), jnp.ones_like(small)
-    for k in range(1, _TERMS):
-        term = term * small / (top + k)
-        series = series + term
-    below = jnp.exp(-small) * small**top / math.factorial(top) * series
+    series = jnp.ones_like(small)
+    for k in range(_TERMS - 1, 0, -1):
+        series = 1 + series * small * (1 / (orders + k))
+    below = terms[-1] * (small * (1 / orders)) * series
+    above = 1.0 - sum(terms, start=jnp.zeros_like(x))
+    # The long series is computed once, and not again wherever one of the values is read.
+    values = [jax.lax.optimization_barrier(jnp.where(x < _SWITCH, below, above))]
+    for a in range(orders - 1, 0, -1):
+        values.append(values[-1] + terms[a])
+    return tuple(values[::-1])
 
-    large = jnp.clip(x, _SWITCH, 800.0)
-    density = [jnp.exp(-large) * large**k / math.factorial(k) for k in range(top)]
-    above = 1.0 - sum(density, start=jnp.zeros_like(large))
 
-    values = [jnp.where(x < _SWITCH, below, above)]
+def _poisson_terms(orders: int, x: Float[Array, "*batch"]) -> list[Float[Array, "*batch"]]:
+    """e⁻ˣ xᵏ/k! for k = 0 … orders − 1."""
     bounded = jnp.minimum(x, 800.0)
-    for a in range(top - 1, 0, -1):
-        values.append(values[-1] + jnp.exp(-bounded) * bounded**a / math.factorial(a))
-    return jnp.stack(values[::-1])
+    decay = jnp.exp(-bounded)
+    return [decay * bounded**k * (1 / math.factorial(k)) for k in range(orders)]
 
 
 @incomplete_gamma_table.defjvp
 def _incomplete_gamma_table_jvp(orders: int, primals: Any, tangents: Any) -> Any:
     """∂γ(a, x)/∂x = x^(a−1) e⁻ˣ / (a−1)!"""
     (x,), (dx,) = primals, tangents
-    bounded = jnp.minimum(x, 800.0)
-    density = [jnp.exp(-bounded) * bounded**k / math.factorial(k) for k in range(orders)]
-    return incomplete_gamma_table(orders, x), jnp.stack(density) * dx
+    densities = tuple(term * dx for term in _poisson_terms(orders, x))
+    return incomplete_gamma_table(orders, x), densities
 
 
 def scaled_bessel_table(order: int, x: Scalar) -> Float[Array, " terms"]:
