@@ -20,12 +20,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from stategp.chain import PairMarginals, Sites, Transitions, psd_cholesky, psd_solve
-from stategp.chain._linalg import apply, dot, solve_entries, transpose
+from stategp.chain._linalg import apply, dot, in_entries, solve_entries, transpose
 from stategp.kernels import Kernel, group_blocks
 from stategp.kernels._base import Entries
-
-_UNROLLED = 4  # the largest state of a block whose algebra is written out entry by entry
-_FEW = 8  # up to this many weights, sums over pairs of them are written out
 
 Grid = Float[Array, "cells *order"]  # points, or cells of them that share an interval
 Points = Float[Array, " points"]
@@ -48,9 +45,13 @@ class Projection(eqx.Module):
         variance = self._spread(pairs.covariance) + _total(self.residual)
         return mean.reshape(-1), variance.reshape(-1)
 
+    @property
+    def _in_entries(self) -> bool:
+        return in_entries(len(self.weights) // 2, self.weights[0].shape)
+
     def _spread(self, covariance: Float[Array, "intervals pair pair"]) -> Grid:
         """wᵀ Σ w."""
-        if len(self.weights) > _FEW:
+        if not self._in_entries:
             rows = jnp.stack(self.weights)
             table = jnp.moveaxis(covariance[self.interval], 0, -1)
             table = table if rows.ndim == 2 else table[..., None]
@@ -70,7 +71,7 @@ class Projection(eqx.Module):
         grid, size = self.weights[0].shape, len(self.weights)
         linear, precision = linear.reshape(grid), precision.reshape(grid)
         pulls = [linear * w for w in self.weights]
-        if size > _FEW:
+        if not self._in_entries:
             rows = jnp.stack(self.weights)
             outer = (precision * rows)[:, None] * rows[None]
             both = self._add(
@@ -138,7 +139,7 @@ def project(
     for group in group_blocks(kernel):
         count, dim = jax.eval_shape(jax.vmap(lambda block: block.emission()), group).shape
         across = _diagonal_blocks(transitions, start, count, dim)
-        own = _project_small if dim <= _UNROLLED else _project_large
+        own = _project_entries if in_entries(dim, x.shape) else _project_matrices
         parts = jax.vmap(own, in_axes=(0, 0, None))(group, across, where)
         parts = jax.lax.optimization_barrier(parts)
         for block in range(count):
@@ -171,7 +172,7 @@ def _diagonal_blocks(transitions: Transitions, start: int, count: int, dim: int)
     )
 
 
-def _project_small(block: Kernel, across: Transitions, where: _Where) -> _Parts:
+def _project_entries(block: Kernel, across: Transitions, where: _Where) -> _Parts:
     """One block, entry by entry."""
     dim, ndim = across.A.shape[-1], where.before.ndim
     rows = range(dim)
@@ -228,7 +229,7 @@ def _solve(
     return list(solve_entries(spread, factor, rhs))
 
 
-def _project_large(block: Kernel, across: Transitions, where: _Where) -> _Parts:
+def _project_matrices(block: Kernel, across: Transitions, where: _Where) -> _Parts:
     """One block, as matrices."""
     ndim = where.before.ndim
     stationary, h = block.stationary_covariance(), block.emission()

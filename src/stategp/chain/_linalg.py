@@ -1,7 +1,9 @@
 """Small dense algebra on batches: a matrix lies in the first two axes, the batch in those after.
 
 So laid out, every entry of a matrix is an array over the batch, and a product of small matrices is
-a few multiplications of such arrays, which the compiler turns into one loop over the batch.
+a few multiplications of such arrays, which the compiler turns into one loop over the batch. For
+large batches of small matrices everything is written out in entries, which is several times faster
+and takes several times longer to compile; for others, as operations on whole matrices.
 
 Covariances here may be graded over many orders of magnitude (process noise of a short step) or
 singular (deterministic components). Scaled to unit diagonal they are of modest condition, so that
@@ -14,6 +16,7 @@ small matrices, and on the CPU several such calls at once can wait for each othe
 with jaxlib 0.10.2, two cores, 20 000 matrices).
 """
 
+import math
 from typing import Any
 
 import jax
@@ -23,11 +26,17 @@ from jaxtyping import Array, Float
 
 _ROUNDING = 8 * np.finfo(float).eps
 _UNROLLED = 4  # the largest dimension for which loops are unrolled
+_LARGE = 4096  # the batch from which on speed matters more than the time to compile
 
 Matrix = Float[Array, "dim dim *batch"]
 Columns = Float[Array, "dim columns *batch"]
 Vector = Float[Array, "dim *batch"]
 Batch = Float[Array, "*batch"]
+
+
+def in_entries(dim: int, batch: tuple[int, ...]) -> bool:
+    """Whether to write out the algebra of a batch of matrices entry by entry."""
+    return dim <= _UNROLLED and math.prod(batch) >= _LARGE
 
 
 def transpose(matrix: Float[Array, "rows columns *batch"]) -> Float[Array, "columns rows *batch"]:
@@ -39,17 +48,16 @@ def times(
     left: Float[Array, "rows inner *batch"], right: Float[Array, "inner columns *batch"]
 ) -> Float[Array, "rows columns *batch"]:
     """The product of two matrices."""
-    if right.shape[0] <= _UNROLLED:
-        products = [left[:, k, None] * right[None, k] for k in range(right.shape[0])]
-        return sum(products[1:], start=products[0])
+    batch = max(left.shape[2:], right.shape[2:], key=math.prod)
+    if in_entries(right.shape[0], batch):
+        return _total(left[:, k, None] * right[None, k] for k in range(right.shape[0]))
     return jnp.sum(left[:, :, None] * right[None], axis=1)
 
 
 def apply(matrix: Float[Array, "rows dim *batch"], vector: Vector) -> Float[Array, "rows *batch"]:
     """The product of a matrix and a vector."""
-    if len(vector) <= _UNROLLED:
-        products = [matrix[:, k] * vector[k] for k in range(len(vector))]
-        return sum(products[1:], start=products[0])
+    if in_entries(len(vector), vector.shape[1:]):
+        return _total(matrix[:, k] * vector[k] for k in range(len(vector)))
     return jnp.sum(matrix * vector[None], axis=1)
 
 
@@ -212,8 +220,8 @@ def _rows_in_order(factor: Matrix, inverse_pivots: Vector, rhs: Columns) -> Colu
     if len(rhs) <= _UNROLLED:
         rows: list[Array] = []
         for k in range(len(rhs)):
-            known = sum((factor[k, j] * rows[j] for j in range(k)), start=jnp.zeros(()))
-            rows.append((rhs[k] - known) * inverse_pivots[k])
+            known = [-factor[k, j] * rows[j] for j in range(k)]
+            rows.append(_total([rhs[k], *known]) * inverse_pivots[k])
         return jnp.stack(rows)
     below = lower_triangle(factor, below=1)
 

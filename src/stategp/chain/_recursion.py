@@ -15,7 +15,7 @@ State = TypeVar("State")
 Element = TypeVar("Element")
 How = Literal["sequential", "lanes", "parallel"]
 
-_SHORT = 128  # chains that are not worth being cut into lanes
+_SHORT = 1500  # chains that are not worth being cut into lanes
 _PER_LANE = 4.0  # lanes per square root of the length of the chain
 _BLOCK = 8000  # states that fit into the cache
 
@@ -66,6 +66,14 @@ def blocks(length: int) -> tuple[Callable[[Any], Any], Callable[..., Any]]:
         return jax.tree.map(join, tree)
 
     return to_blocks, from_blocks
+
+
+def over_blocks(step: Any, start: Any, given: Any, *, reverse: bool = False) -> tuple[Any, Any]:
+    """`lax.scan` over blocks, without a loop if there is one only."""
+    if jax.tree.leaves(given)[0].shape[0] > 1:
+        return jax.lax.scan(step, start, given, reverse=reverse)
+    last, found = step(start, jax.tree.map(lambda leaf: leaf[0], given))
+    return last, jax.tree.map(lambda leaf: leaf[None], found)
 
 
 def _fastest(length: int) -> How:

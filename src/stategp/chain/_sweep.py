@@ -29,7 +29,7 @@ from stategp.chain._linalg import (
     times,
     transpose,
 )
-from stategp.chain._recursion import How, blocks, recurse
+from stategp.chain._recursion import How, blocks, over_blocks, recurse
 from stategp.chain._sites import (
     Elements,
     PairMarginals,
@@ -105,10 +105,10 @@ def sweep(
         first = jax.tree.map(lambda leaf: leaf[..., 0], (rights, backward))
         return _smooth_one(*first), (*_later_sites(predicted, rights), _pairs(backward, rights))
 
-    _, (before, predicted, backward, log_scales) = jax.lax.scan(
+    _, (before, predicted, backward, log_scales) = over_blocks(
         go_right, start, to_blocks((transitions, sites))
     )
-    _, (pull, stretch, pairs) = jax.lax.scan(go_left, start, (predicted, backward), reverse=True)
+    _, (pull, stretch, pairs) = over_blocks(go_left, start, (predicted, backward), reverse=True)
     return Swept(from_blocks(pairs), jnp.sum(log_scales), Messages(before, pull, stretch))
 
 
@@ -149,7 +149,7 @@ def local_log_normaliser(
 
     to_blocks, _ = blocks(len(transitions.A))
     given = (*to_blocks((transitions, sites)), messages)
-    return jax.lax.scan(one_block, jnp.zeros(()), given)[0]
+    return over_blocks(one_block, jnp.zeros(()), given)[0]
 
 
 def kl_to_prior(sites: Sites, posterior: Swept) -> Float[Array, ""]:

@@ -7,7 +7,6 @@ integers, so that nanosecond timestamps near 10¹⁸ lose nothing.
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -48,15 +47,10 @@ class Observations(View):
             curvature = jnp.minimum(curvature, 0.0)
         return Expected(self._sum(value), self._weigh(slope), self._weigh(curvature))
 
-    def fit(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Float[Array, ""]:
-        if likelihood.conjugate:
-            return self._sum(likelihood.expected_log_density(self.y, mean, variance, self.extra))
-        # The derivatives in the moments are known elementwise; the likelihood's own are left.
-        still = jax.lax.stop_gradient((mean, variance))
-        found = jax.lax.stop_gradient(self.expected(likelihood, *still))
-        values = likelihood.expected_log_density(self.y, *still, self.extra)
-        moved = jnp.sum(found.slope * (mean - still[0]))
-        return self._sum(values) + moved + jnp.sum(found.curvature * (variance - still[1]))
+    def log_density(
+        self, likelihood: Likelihood, mean: Latent, variance: Latent
+    ) -> Float[Array, ""]:
+        return self._sum(likelihood.expected_log_density(self.y, mean, variance, self.extra))
 
     def start(self, likelihood: Likelihood, guess: Latent, shift: Latent) -> tuple[Latent, Latent]:
         found = self.expected(likelihood, guess, likelihood.guess_variance(guess))

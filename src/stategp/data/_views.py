@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from stategp.likelihoods import Likelihood
+from stategp.parameters import all_parameters
 
 Latent = Float[Array, "nodes *latents"]  # one column per latent function if there are several
 Nodes = Float[Array, " nodes"]
@@ -61,8 +62,20 @@ class View(eqx.Module):
         """One pass over the data. `clip` makes positive curvatures zero, one by one."""
 
     @abc.abstractmethod
+    def log_density(
+        self, likelihood: Likelihood, mean: Latent, variance: Latent
+    ) -> Float[Array, ""]:
+        """Σ E[log p(y | f)], to be differentiated in the parameters of the likelihood only."""
+
     def fit(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Float[Array, ""]:
-        """Σ E[log p(y | f)], to be differentiated once in reverse."""
+        """Σ E[log p(y | f)], to be differentiated once in reverse, in everything."""
+        still = jax.lax.stop_gradient((mean, variance))
+        found = jax.lax.stop_gradient(self.expected(likelihood, *still))
+        moved = jnp.sum(found.slope * (mean - still[0]))
+        moved += jnp.sum(found.curvature * (variance - still[1]))
+        if not any(parameter.learned for parameter in all_parameters(likelihood)):
+            return found.value + moved
+        return self.log_density(likelihood, *still) + moved
 
     @abc.abstractmethod
     def start(self, likelihood: Likelihood, guess: Any, shift: Latent) -> tuple[Latent, Latent]:
@@ -141,10 +154,9 @@ class Rows(View):
         slope, curvature = (self._to_nodes(back[:, i], mean) for i in range(2))
         return Expected(jnp.sum(values), slope, curvature)
 
-    def fit(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Float[Array, ""]:
-        still = jax.lax.stop_gradient((mean, variance))
-        found = jax.lax.stop_gradient(self.expected(likelihood, *still))
-
+    def log_density(
+        self, likelihood: Likelihood, mean: Latent, variance: Latent
+    ) -> Float[Array, ""]:
         @jax.checkpoint
         def visit(block: "_Block") -> Array:
             T = chebyshev(block.t)
@@ -152,9 +164,7 @@ class Rows(View):
             values = likelihood.expected_log_density(block.y, *at, block.extra)
             return jnp.sum(block.weights * values)
 
-        own = jnp.sum(self._visit(visit, *still))  # for the likelihood's own parameters
-        moved = jnp.sum(found.slope * (mean - still[0]))
-        return own + moved + jnp.sum(found.curvature * (variance - still[1]))
+        return jnp.sum(self._visit(visit, mean, variance))
 
     def start(self, likelihood: Likelihood, guess: Any, shift: Latent) -> tuple[Latent, Latent]:
         def visit(block: "_Block", guess: Array) -> Array:
@@ -289,10 +299,10 @@ class Moments(View):
     ) -> Expected:
         noise = likelihood.variance.value + self.extra
         pull = self.excess + self.weights * (self.reference - mean)
-        value = self.fit(likelihood, mean, variance)
+        value = self.log_density(likelihood, mean, variance)
         return Expected(value, pull / noise, -self.weights / (2 * noise))
 
-    def fit(self, likelihood: Any, mean: Latent, variance: Latent) -> Float[Array, ""]:
+    def log_density(self, likelihood: Any, mean: Latent, variance: Latent) -> Float[Array, ""]:
         noise = likelihood.variance.value + self.extra
         r = self.reference - mean
         squares = self.spread + jnp.sum(2 * self.excess * r + self.weights * (r**2 + variance))

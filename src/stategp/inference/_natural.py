@@ -141,26 +141,6 @@ def starting_state(
 take_steps = jax.jit(settle)
 
 
-def _objective(
-    vector: Float[Array, " parameters"],
-    model: GP,
-    data: View,
-    inducing: States,
-    guess: Latent,
-    warm: ChainSites,
-    use_warm: Bool[Array, ""] | bool,
-) -> tuple[Float[Array, ""], Settling]:
-    """Collapsed bound plus log prior; its derivative is the envelope gradient."""
-    model = with_vector(model, vector)
-    shape = geometry(model, data.nodes, inducing)
-    still = jax.lax.stop_gradient((model, shape))
-    sites = starting_sites(still[0], data, still[1], guess)
-    if not model.likelihood.conjugate:
-        sites = jax.tree.map(lambda a, b: jnp.where(use_warm, a, b), warm, sites)
-    state = jax.lax.stop_gradient(_optimum(still[0], data, still[1], sites))
-    return with_gradient(model, data, shape, state.q) + log_prior(model), state
-
-
 @jax.jit
 def objective_and_gradient(
     vector: Float[Array, " parameters"],
@@ -173,14 +153,25 @@ def objective_and_gradient(
 ) -> tuple[Float[Array, ""], Float[Array, " parameters"], Settling]:
     """The collapsed bound (plus the log prior), its gradient, and the q it belongs to.
 
-    q starts from the sites `warm` if told so, else from `guess`.
+    q starts from the sites `warm` if told so, else from `guess`. At the best q the gradient is
+    that with q held fixed (the envelope theorem).
     """
-    (value, state), gradient = jax.value_and_grad(_objective, has_aux=True)(
-        vector, model, data, inducing, guess, warm, use_warm
-    )
+
+    def objective(vector: Float[Array, " parameters"]) -> tuple[Float[Array, ""], Settling]:
+        moved = with_vector(model, vector)
+        shape = geometry(moved, data.nodes, inducing)
+        still = jax.lax.stop_gradient((moved, shape))
+        sites = starting_sites(still[0], data, still[1], guess)
+        if not model.likelihood.conjugate:
+            sites = jax.tree.map(lambda a, b: jnp.where(use_warm, a, b), warm, sites)
+        state = jax.lax.stop_gradient(_optimum(still[0], data, still[1], sites))
+        return with_gradient(moved, data, shape, state.q) + log_prior(moved), state
+
+    (value, state), gradient = jax.value_and_grad(objective, has_aux=True)(vector)
     return value, gradient, state
 
 
+@jax.custom_vjp
 def collapsed_bound(
     vector: Float[Array, " parameters"],
     model: GP,
@@ -188,9 +179,23 @@ def collapsed_bound(
     inducing: States,
     guess: Latent,
 ) -> Float[Array, ""]:
-    """The collapsed bound plus the log prior, to be traced and differentiated by others."""
+    """The collapsed bound plus the log prior, to be differentiated by others in the vector."""
+    return _forward(vector, model, data, inducing, guess)[0]
+
+
+def _forward(vector: Any, model: GP, data: View, inducing: Any, guess: Any) -> tuple[Any, Any]:
     nothing = no_sites(model, inducing)
-    return _objective(vector, model, data, inducing, guess, nothing, False)[0]
+    value, gradient, _ = objective_and_gradient(
+        vector, model, data, inducing, guess, nothing, False
+    )
+    return value, gradient
+
+
+def _backward(gradient: Any, cotangent: Any) -> tuple[Any, None, None, None, None]:
+    return cotangent * gradient, None, None, None, None
+
+
+collapsed_bound.defvjp(_forward, _backward)
 
 
 def no_sites(model: GP, inducing: States) -> ChainSites:
