@@ -5,9 +5,13 @@ Warnings are errors (pyproject.toml), and shapes are checked at run time: the py
 """
 
 import os
+from pathlib import Path
 
 # Tests compile many small programs and run each a few times: skip the compiler's costly passes.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+# What one worker compiled the other need not, nor the next run.
+os.environ.setdefault("STATEGP_CACHE", str(Path(__file__).parent.parent / ".pytest_cache/compiled"))
 
 import jax
 import pytest

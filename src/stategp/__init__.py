@@ -1,11 +1,16 @@
 """Gaussian processes for long series.
 
-Importing stategp turns on JAX's 64-bit mode: everything here is double precision.
+Importing stategp turns on JAX's 64-bit mode (everything here is double precision) and, unless one
+is set, JAX's cache of compiled programs.
 """
 
 import jax
 
 jax.config.update("jax_enable_x64", True)
+
+from stategp.compilation import keep_compiled_programs  # noqa: E402
+
+keep_compiled_programs()
 
 from stategp import chain, data, kernels, likelihoods, means, priors  # noqa: E402
 from stategp.automatic import Auto  # noqa: E402

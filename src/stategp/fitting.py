@@ -11,7 +11,7 @@ import numpy as np
 
 from stategp.automatic import Auto, as_auto, choose
 from stategp.data import Observations, observe, place_inducing
-from stategp.inference import ChainSites, PowerEP, infer, starting_model, transfer_sites
+from stategp.inference import ChainSites, PowerEP, Sight, infer, starting_model, transfer_sites
 from stategp.learning import learn as learn_posterior
 from stategp.memory import make_room
 from stategp.models import GP
@@ -19,6 +19,7 @@ from stategp.parameters import Parameter, map_parameters
 from stategp.posterior import Posterior
 from stategp.progress import Progress
 from stategp.settings import Settings
+from stategp.shapes import pad_inducing
 
 Inducing = int | Literal["data", "auto"] | Auto | Any
 Method = Literal["natural", "gradient", "laplace", "ep", "vb"] | PowerEP | Any
@@ -165,14 +166,14 @@ def _run(
 
             def learn(models: list[GP], locations: np.ndarray) -> Posterior:
                 show.note(f"{len(locations)} inducing points, ")
-                warm = _warm_start(models[0], data, previous, locations)
+                warm = _warm_start(models[0], data, previous, pad_inducing(locations))
                 posterior = learn_posterior(models, data, locations, settings, show, warm)
                 previous.append(posterior)
                 return posterior
 
             def bound(model: GP, locations: np.ndarray) -> float:
                 show.note(f"checking {len(locations)} inducing points, ")
-                padded = _few_shapes(locations)
+                padded = pad_inducing(locations)
                 # Where there are several optima, bounds are compared at the same one.
                 start = previous if not model.likelihood.log_concave else []
                 warm = _warm_start(model, data, start, padded)
@@ -187,12 +188,6 @@ def _run(
     return posterior
 
 
-def _few_shapes(locations: np.ndarray) -> np.ndarray:
-    """Repeat the last location up to 256 or 1024: the same bound, and fewer compilations."""
-    size = next((size for size in (256, 1024) if size >= len(locations)), len(locations))
-    return np.pad(locations, (0, size - len(locations)), mode="edge")
-
-
 def _warm_start(
     model: GP, data: Observations, previous: list[Posterior], locations: np.ndarray
 ) -> ChainSites | None:
@@ -200,9 +195,10 @@ def _warm_start(
     if not previous or model.likelihood.conjugate:
         return None
     last = previous[-1]
-    return transfer_sites(
-        model, last.model, data, last.relative_inducing, last.marginals, jnp.asarray(locations)
-    )
+    inducing = jnp.asarray(locations)
+    view, _ = Sight(data, inducing)(model)
+    chain = last.chain
+    return transfer_sites(model, chain.model, view, chain.inducing, chain.marginals, inducing)
 
 
 def _freeze(parameter: Parameter) -> Parameter:

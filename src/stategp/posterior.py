@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp.chain import PairMarginals, prior_transitions, psd_cholesky, sample_states
+from stategp.chain._linalg import times
+from stategp.chain._sweep import Affine, follow
 from stategp.data import Observations, check_support, extra_values, place_inducing, relative_inputs
 from stategp.data import numbers as as_numbers
 from stategp.inference import (
@@ -24,6 +26,7 @@ from stategp.kernels import Kernel, Sum
 from stategp.likelihoods import Likelihood
 from stategp.models import GP
 from stategp.projection import Projection
+from stategp.shapes import pad_last, padded_blocks, padded_size
 
 Points = Float[Array, " points"]
 Latent = Float[Array, "points *latents"]  # one column per latent function if there are several
@@ -66,7 +69,7 @@ class Posterior(eqx.Module):
         >>> mean, variance = posterior.predict_f([0.5, 10.0])
         """
         x = self._relative(x_new)
-        mean, variance = _predict(self._chains, self.marginals, _padded(x))
+        mean, variance = _predict(self.chain, _padded(x))
         return mean[: len(x)], variance[: len(x)]
 
     def predict_y(self, x_new: Any, **extras: Any) -> tuple[Points, Points]:
@@ -122,7 +125,7 @@ class Posterior(eqx.Module):
             latents = () if len(self.model.kernels) == 1 else (len(self.model.kernels),)
             return jnp.zeros((max(num_samples, 0), len(x), *latents))
         negative = self.indefinite or not self.model.likelihood.log_concave
-        f = _sample(self._chains, self.sites, _as_key(key), _padded(x), num_samples, negative)
+        f = _sample(self.chain, _as_key(key), _padded(x), num_samples, negative)
         return f[:, : len(x)]
 
     def components(self, x_new: Any) -> dict[str, tuple[Points, Points]]:
@@ -133,8 +136,7 @@ class Posterior(eqx.Module):
         x = self._relative(x_new)
         summands = [_summands(kernel) for kernel in self.model.kernels]
         moments = _component_moments(
-            self._chains,
-            self.marginals,
+            self.chain,
             _padded(x),
             tuple(tuple(kernels.values()) for kernels in summands),
         )
@@ -168,8 +170,24 @@ class Posterior(eqx.Module):
         return self.log_marginal_likelihood() - self.elbo
 
     @property
-    def _chains(self) -> "_Chains":
-        return _Chains(self.model, self.relative_inducing, jnp.asarray(float(self.data.origin)))
+    def chain(self) -> "Chain":
+        """What predictions need, padded to one of few sizes."""
+        states = len(self.relative_inducing)
+        size = padded_size(states)
+        # The interval after the last state stays last; those put in before it are never read.
+        places = np.minimum(np.arange(size + 1), states)
+        sites, marginals = jax.tree.map(lambda leaf: leaf[places], (self.sites, self.marginals))
+        counts = (np.arange(size + 1) < states) | (np.arange(size + 1) == size)
+        sites = jax.tree.map(
+            lambda leaf: jnp.where(counts.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, 0.0), sites
+        )
+        return Chain(
+            self.model,
+            jnp.asarray(pad_last(np.asarray(self.relative_inducing), size)),
+            jnp.asarray(float(self.data.origin)),
+            sites,
+            marginals,
+        )
 
     def _extra(self, points: int, extras: dict[str, Any]) -> Points:
         return jnp.asarray(extra_values(self.model.likelihood, points, extras))
@@ -191,9 +209,12 @@ class Posterior(eqx.Module):
         return "\n".join(lines)
 
 
+_BLOCK = 16_384  # points that are predicted together
+
+
 def _padded(x: Points) -> Float[Array, " padded"]:
-    """Repeat the last point up to a power of two, so that few shapes are ever compiled."""
-    size = max(16, 1 << max(len(x) - 1, 0).bit_length())
+    """Repeat the last point up to one of few sizes (many points: whole blocks)."""
+    size = padded_size(len(x)) if len(x) <= _BLOCK else _BLOCK * padded_blocks(len(x) / _BLOCK)
     return jnp.pad(x, (0, size - len(x)), mode="edge") if len(x) else jnp.zeros(size)
 
 
@@ -211,21 +232,29 @@ def _summands(kernel: Kernel) -> dict[str, Kernel]:
     return {type(kernel).__name__.lower(): kernel}
 
 
-class _Chains(NamedTuple):
-    """What predictions need of a posterior, beside q."""
+class Chain(NamedTuple):
+    """What predictions need of a posterior."""
 
     model: GP
     inducing: States
     origin: Float[Array, ""]
+    sites: ChainSites
+    marginals: tuple[PairMarginals, ...]
 
 
 @jax.jit
-def _predict(
-    chains: _Chains, marginals: tuple[PairMarginals, ...], x: Points
-) -> tuple[Latent, Latent]:
-    shape = geometry(chains.model, x, chains.inducing)
-    mean, variance = latent_moments(shape.projections, marginals)
-    return mean + prior_mean(chains.model, x + chains.origin), variance
+def _predict(chain: Chain, x: Points) -> tuple[Latent, Latent]:
+    """In blocks, so that memory beyond the answer stays bounded."""
+
+    def block(x: Points) -> tuple[Latent, Latent]:
+        shape = geometry(chain.model, x, chain.inducing)
+        mean, variance = latent_moments(shape.projections, chain.marginals)
+        return mean + prior_mean(chain.model, x + chain.origin), variance
+
+    if len(x) <= _BLOCK:
+        return block(x)
+    found = jax.lax.map(block, x.reshape(-1, _BLOCK))
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
 
 
 @jax.jit
@@ -243,15 +272,14 @@ def _log_predictive(
 
 @jax.jit
 def _component_moments(
-    chains: _Chains,
-    marginals: tuple[PairMarginals, ...],
+    chain: Chain,
     x: Points,
     summands: tuple[tuple[Kernel, ...], ...],
 ) -> list[list[tuple[Points, Points]]]:
-    shape = geometry(chains.model, x, chains.inducing)
+    shape = geometry(chain.model, x, chain.inducing)
     return [
         _split(projection, q, kernels)
-        for projection, q, kernels in zip(shape.projections, marginals, summands, strict=True)
+        for projection, q, kernels in zip(shape.projections, chain.marginals, summands, strict=True)
     ]
 
 
@@ -279,15 +307,14 @@ def _split(
 
 @jax.jit(static_argnames=("num_samples", "indefinite"))
 def _sample(
-    chains: _Chains,
-    sites: ChainSites,
+    chain: Chain,
     key: PRNGKeyArray,
     x: Points,
     num_samples: int,
     indefinite: bool,
 ) -> Float[Array, "samples points *latents"]:
     """The paper's sampler: a prior sample, corrected by what the states say (appendix A.2)."""
-    model, inducing = chains.model, chains.inducing
+    model, inducing = chain.model, chain.inducing
     shape = geometry(model, x, inducing)
     functions = []
     for number, kernel in enumerate(model.kernels):
@@ -295,13 +322,13 @@ def _sample(
         prior_f, prior_states = _sample_prior(kernel, prior_key, x, inducing, num_samples)
         states = sample_states(
             shape.transitions[number],
-            sites[number],
+            chain.sites[number],
             posterior_key,
             num_samples,
             indefinite=indefinite,
         )
         correction = shape.projections[number].conditional_mean(states - prior_states)
-        mean = model.means[number](x + chains.origin)
+        mean = model.means[number](x + chain.origin)
         functions.append(prior_f + correction + mean[None, :])
     return functions[0] if len(functions) == 1 else jnp.stack(functions, axis=-1)
 
@@ -313,21 +340,11 @@ def _sample_prior(
     everywhere = jnp.concatenate([x, inducing])
     order = jnp.argsort(everywhere)
     transitions = prior_transitions(kernel, everywhere[order])
-    A, roots = transitions.A[:-1], jax.vmap(psd_cholesky)(transitions.Q[:-1])
-    noise = jax.random.normal(key, (len(everywhere), kernel.state_dim, num_samples))
-
-    def step(
-        state: Float[Array, "dim samples"],
-        inputs: tuple[
-            Float[Array, "dim dim"], Float[Array, "dim dim"], Float[Array, "dim samples"]
-        ],
-    ) -> tuple[Float[Array, "dim samples"], Float[Array, "dim samples"]]:
-        A, root, white = inputs
-        state = A @ state + root @ white
-        return state, state
-
-    start = jnp.zeros((kernel.state_dim, num_samples))
-    _, path = jax.lax.scan(step, start, (A, roots, noise))
-    states = jnp.zeros_like(path).at[order].set(path)  # back from sorted to given order
-    f = jnp.einsum("d,nds->sn", kernel.emission(), states[: len(x)])
-    return f, jnp.moveaxis(states[len(x) :], -1, 0)
+    A, Q = (jnp.moveaxis(leaf[:-1], 0, -1) for leaf in (transitions.A, transitions.Q))
+    white = jax.random.normal(key, (kernel.state_dim, num_samples, len(everywhere)))
+    noise = times(psd_cholesky(Q), white)
+    before = follow(Affine(A, noise), jnp.zeros(noise.shape[:2]))
+    path = times(A, before) + noise
+    states = jnp.zeros_like(path).at[..., order].set(path)  # back from sorted to given order
+    f = jnp.einsum("d,dsn->sn", kernel.emission(), states[..., : len(x)])
+    return f, jnp.transpose(states[..., len(x) :], (1, 2, 0))

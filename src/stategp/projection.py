@@ -73,7 +73,7 @@ class Projection(eqx.Module):
         pulls = [linear * w for w in self.weights]
         if not self._in_entries:
             rows = jnp.stack(self.weights)
-            outer = (precision * rows)[:, None] * rows[None]
+            outer = (precision[None] * rows)[:, None] * rows[None]
             both = self._add(
                 jnp.concatenate([jnp.stack(pulls), outer.reshape(-1, *grid)]), intervals
             )
@@ -100,7 +100,7 @@ class Projection(eqx.Module):
         """E[f(x) | u] for given states."""
         padded = jnp.pad(states, ((0, 0), (1, 1), (0, 0)))
         pairs = jnp.concatenate([padded[:, :-1], padded[:, 1:]], axis=-1)
-        return _total(w * pairs[:, :, i][:, self.interval] for i, w in enumerate(self.weights))
+        return _total(w[None] * pairs[:, self.interval, i] for i, w in enumerate(self.weights))
 
 
 def look_up(table: Float[Array, " intervals"], interval: Int[Array, " cells"], ndim: int) -> Grid:
@@ -236,9 +236,10 @@ def _project_matrices(block: Kernel, across: Transitions, where: _Where) -> _Par
     stationary, h = (v.reshape(*v.shape, *[1] * ndim) for v in (stationary, h))
     A_left, Q_left = (_as_matrices(m) for m in block.steps(where.before))
     A_right, Q_right = (_as_matrices(m) for m in block.steps(where.after))
-    A_left = jnp.where(where.left, A_left, 0.0)
-    Q_left = jnp.where(where.left, Q_left, stationary)
-    A_right = jnp.where(where.right, A_right, 0.0)
+    left, right = where.left[None, None], where.right[None, None]
+    A_left = jnp.where(left, A_left, 0.0)
+    Q_left = jnp.where(left, Q_left, stationary)
+    A_right = jnp.where(right, A_right, 0.0)
     A, Q = (jnp.moveaxis(v, 0, -1) for v in (across.A, across.Q))
     root = jax.lax.stop_gradient(psd_cholesky(Q))
     A, Q, root = (v[..., where.interval] for v in (A, Q, root))

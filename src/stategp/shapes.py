@@ -4,6 +4,8 @@ Arrays are therefore padded up to one of few sizes with entries that change noth
 of weight zero, inducing points that repeat the last one.
 """
 
+import math
+
 import numpy as np
 
 _SMALLEST = 16
@@ -20,6 +22,17 @@ def padded_size(count: int) -> int:
         return max(_SMALLEST, 1 << max(count - 1, 0).bit_length())
     step = 1 << max((count - 1).bit_length() - 4, 0)
     return -(-count // step) * step
+
+
+def padded_blocks(blocks: float) -> int:
+    """Few numbers of blocks, at most an eighth more than needed.
+
+    >>> padded_blocks(3.2), padded_blocks(61.0)
+    (4, 64)
+    """
+    whole = math.ceil(blocks)
+    step = 1 << max((whole - 1).bit_length() - 4, 0)
+    return -(-whole // step) * step
 
 
 def pad_last(array: np.ndarray, size: int) -> np.ndarray:

@@ -99,9 +99,7 @@ def test_gradients_of_the_sweep(how):
         A = jnp.pad(A, ((1, 1), (0, 0), (0, 0)))  # nothing leads into or out of the chain
         Q = noise[:, None, None] * transitions.Q
         symmetric = (precision + precision.mT) / 2
-        swept = chain.sweep(
-            chain.Transitions(A, Q), chain.Sites(linear, symmetric), how=how
-        )
+        swept = chain.sweep(chain.Transitions(A, Q), chain.Sites(linear, symmetric), how=how)
         moments = jnp.sum(jnp.sin(swept.marginals.mean)) + jnp.sum(
             cross * swept.marginals.covariance
         )

@@ -28,10 +28,10 @@ _ROUNDING = 8 * np.finfo(float).eps
 _UNROLLED = 4  # the largest dimension for which loops are unrolled
 _LARGE = 4096  # the batch from which on speed matters more than the time to compile
 
-Matrix = Float[Array, "dim dim *batch"]
-Columns = Float[Array, "dim columns *batch"]
-Vector = Float[Array, "dim *batch"]
-Batch = Float[Array, "*batch"]
+Matrix = Float[Array, "dim dim *#batch"]  # batches may be broadcast
+Columns = Float[Array, "dim columns *#batch"]
+Vector = Float[Array, "dim *#batch"]
+Batch = Float[Array, "*#batch"]
 
 
 def in_entries(dim: int, batch: tuple[int, ...]) -> bool:
@@ -39,14 +39,14 @@ def in_entries(dim: int, batch: tuple[int, ...]) -> bool:
     return dim <= _UNROLLED and math.prod(batch) >= _LARGE
 
 
-def transpose(matrix: Float[Array, "rows columns *batch"]) -> Float[Array, "columns rows *batch"]:
+def transpose(matrix: Float[Array, "rows columns *#batch"]) -> Float[Array, "columns rows *#batch"]:
     """Each matrix of the batch transposed."""
     return jnp.swapaxes(matrix, 0, 1)
 
 
 def times(
-    left: Float[Array, "rows inner *batch"], right: Float[Array, "inner columns *batch"]
-) -> Float[Array, "rows columns *batch"]:
+    left: Float[Array, "rows inner *#batch"], right: Float[Array, "inner columns *#batch"]
+) -> Float[Array, "rows columns *_"]:
     """The product of two matrices."""
     batch = max(left.shape[2:], right.shape[2:], key=math.prod)
     if in_entries(right.shape[0], batch):
@@ -54,19 +54,19 @@ def times(
     return jnp.sum(left[:, :, None] * right[None], axis=1)
 
 
-def apply(matrix: Float[Array, "rows dim *batch"], vector: Vector) -> Float[Array, "rows *batch"]:
+def apply(matrix: Float[Array, "rows dim *#batch"], vector: Vector) -> Float[Array, "rows *_"]:
     """The product of a matrix and a vector."""
     if in_entries(len(vector), vector.shape[1:]):
         return _total(matrix[:, k] * vector[k] for k in range(len(vector)))
     return jnp.sum(matrix * vector[None], axis=1)
 
 
-def dot(left: Vector, right: Vector) -> Float[Array, "*batch"]:
+def dot(left: Vector, right: Vector) -> Float[Array, "*_"]:
     """The inner product of two vectors."""
     return jnp.sum(left * right, axis=0)
 
 
-def outer(left: Vector, right: Vector) -> Float[Array, "dim dim *batch"]:
+def outer(left: Vector, right: Vector) -> Float[Array, "dim dim *_"]:
     """The outer product of two vectors."""
     return left[:, None] * right[None]
 
@@ -132,7 +132,7 @@ def _eliminate(matrix: Matrix, inverse_root: Any) -> Matrix:
     rows = np.arange(dim).reshape(-1, *[1] * (matrix.ndim - 2))
 
     def next_column(rest: Matrix, k: Any) -> tuple[Matrix, Vector]:
-        column = jnp.where(rows >= k, rest[:, k], 0.0) * inverse_root(rest[k, k])
+        column = jnp.where(rows >= k, rest[:, k], 0.0) * inverse_root(rest[k, k])[None]
         return rest - outer(column, column), column
 
     return transpose(jax.lax.scan(next_column, matrix, jnp.arange(dim))[1])
@@ -220,13 +220,13 @@ def _rows_in_order(factor: Matrix, inverse_pivots: Vector, rhs: Columns) -> Colu
     if len(rhs) <= _UNROLLED:
         rows: list[Array] = []
         for k in range(len(rhs)):
-            known = [-factor[k, j] * rows[j] for j in range(k)]
-            rows.append(_total([rhs[k], *known]) * inverse_pivots[k])
+            known = [-factor[k, j][None] * rows[j] for j in range(k)]
+            rows.append(_total([rhs[k], *known]) * inverse_pivots[k][None])
         return jnp.stack(rows)
     below = lower_triangle(factor, below=1)
 
     def next_row(known: Columns, k: Any) -> tuple[Columns, None]:
-        row = (rhs[k] - jnp.sum(below[k][:, None] * known, axis=0)) * inverse_pivots[k]
+        row = (rhs[k] - jnp.sum(below[k][:, None] * known, axis=0)) * inverse_pivots[k][None]
         return known.at[k].set(row), None
 
     return jax.lax.scan(next_row, jnp.zeros_like(rhs), jnp.arange(len(rhs)))[0]
@@ -292,7 +292,7 @@ def _solve_entries_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @jax.custom_jvp
-def tilt(covariance: Matrix, precision: Matrix) -> tuple[Matrix, Float[Array, "*batch"]]:
+def tilt(covariance: Matrix, precision: Matrix) -> tuple[Matrix, Float[Array, "*#batch"]]:
     """(C⁻¹ + J)⁻¹ and log det(I + CJ) for a covariance C, possibly singular, and a symmetric J.
 
     By C = S Sᵀ the result is S (I + SᵀJS)⁻¹ Sᵀ, positive semi-definite by construction. J may be
@@ -307,7 +307,7 @@ def tilt(covariance: Matrix, precision: Matrix) -> tuple[Matrix, Float[Array, "*
     return times(transpose(half), half), 2 * jnp.sum(jnp.log(diagonal(inner)), axis=0)
 
 
-def _tilt_entries(covariance: Matrix, precision: Matrix) -> tuple[Matrix, Float[Array, "*batch"]]:
+def _tilt_entries(covariance: Matrix, precision: Matrix) -> tuple[Matrix, Float[Array, "*#batch"]]:
     """`tilt` entry by entry, without the products that are zero."""
     dim = len(covariance)
     root = psd_cholesky(covariance)

@@ -94,11 +94,36 @@ def _advance(step: Any, elements: Any, start: Any) -> tuple[Any, Any]:
 
 
 def _parallel(step: Any, combine: Any, elements: Any, start: Any) -> Any:
-    totals = jax.lax.associative_scan(combine, elements, axis=-1)
-    begin = jax.tree.map(lambda leaf: leaf[..., None], start)
-    after = step(begin, totals)
+    # The scan wants the chain along the same axis of all arrays: lift them to one rank.
+    leaves, structure = jax.tree.flatten(elements)
+    shapes = [leaf.shape[:-1] for leaf in leaves]
+    rank = max(leaf.ndim for leaf in leaves)
+
+    def lift(whole: Any) -> list[Any]:
+        return [
+            leaf.reshape(*shape, *[1] * (rank - leaf.ndim), leaf.shape[-1])
+            for leaf, shape in zip(jax.tree.leaves(whole), shapes, strict=True)
+        ]
+
+    def lower(lifted: list[Any]) -> Any:
+        own = [
+            leaf.reshape(*shape, leaf.shape[-1]) for leaf, shape in zip(lifted, shapes, strict=True)
+        ]
+        return jax.tree.unflatten(structure, own)
+
+    def combine_lifted(first: list[Any], second: list[Any]) -> list[Any]:
+        return lift(combine(lower(first), lower(second)))
+
+    totals = lower(jax.lax.associative_scan(combine_lifted, lift(elements), axis=rank - 1))
+    length = leaves[0].shape[-1]
+    everywhere = jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf[..., None], (*leaf.shape, length)), start
+    )
+    after = step(everywhere, totals)
     return jax.tree.map(
-        lambda first, leaf: jnp.concatenate([first, leaf[..., :-1]], axis=-1), begin, after
+        lambda first, leaf: jnp.concatenate([first[..., :1], leaf[..., :-1]], axis=-1),
+        everywhere,
+        after,
     )
 
 

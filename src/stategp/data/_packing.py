@@ -22,7 +22,7 @@ from stategp.data._views import (
     chebyshev_nodes,
     to_coefficients,
 )
-from stategp.shapes import pad_last, padded_size
+from stategp.shapes import pad_last, padded_blocks, padded_size
 
 WIDEST = 1.5  # the longest cell, times the fastest rate of the kernel
 _BLOCK = 16_384  # observations that are looked at together: they stay in the cache
@@ -105,7 +105,7 @@ def pack_rows(
     layout = _lay_out(cells)
     used = len(layout.first)
     block = min(_BLOCK // layout.width, padded_size(used))
-    size = block * _few(-(-used // block))
+    size = block * padded_blocks(used / block)
     first, filled, cell = (pad_last(v, size) for v in layout[:3])
     layout = _Layout(first, filled, cell, layout.width)
     x, y = np.asarray(data.x), np.asarray(data.y)
@@ -198,7 +198,7 @@ def _moment_rows(
     reference: Float[Array, "rows degrees"],
     used: Any,
 ) -> tuple[Array, Array, Array]:
-    inside = (jnp.arange(t.shape[1]) < count[:, None]) & (jnp.arange(len(t)) < used)[:, None]
+    inside = jnp.arange(t.shape[1])[None] < jnp.where(jnp.arange(len(t)) < used, count, 0)[:, None]
     weights = jnp.where(inside, weights, 0.0)
     T = chebyshev(t)
     smooth = sum((reference[:, k, None] * T[k] for k in range(_DEGREES)), start=jnp.zeros(()))
@@ -220,12 +220,6 @@ def _least_squares(plain: np.ndarray, targets: np.ndarray) -> np.ndarray:
     ridge = 1e-9 * plain[:, 0] + 1e-300
     gram = gram + ridge[:, None, None] * np.eye(_DEGREES)
     return np.linalg.solve(gram, targets[:, :_DEGREES, None])[..., 0]
-
-
-def _few(blocks: int) -> int:
-    """Few numbers of blocks: at most an eighth more than needed."""
-    step = 1 << max((blocks - 1).bit_length() - 4, 0)
-    return -(-blocks // step) * step
 
 
 def pad_observations(data: Observations) -> Observations:

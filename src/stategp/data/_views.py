@@ -222,7 +222,7 @@ class Rows(View):
 
         def step(_: None, given: Any) -> tuple[None, Any]:
             block, *rest = given
-            inside = jnp.arange(width) < block.filled[:, None]
+            inside = jnp.arange(width)[None] < block.filled[:, None]
             block = block._replace(weights=jnp.where(inside, block.weights, 0.0))
             block = block._replace(extra=jnp.broadcast_to(block.extra, block.t.shape))
             return None, visit(block, *rest)

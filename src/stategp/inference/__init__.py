@@ -41,6 +41,7 @@ from stategp.inference._power_ep import (
     starting_propagation,
 )
 from stategp.inference._result import FitResult, Recorder, Report
+from stategp.inference._seeing import Sight
 from stategp.inference._starting_values import pseudo_data, search_scales, starting_model
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "Recorder",
     "Report",
     "Settling",
+    "Sight",
     "collapsed_bound",
     "ep_objective",
     "evaluate",

@@ -14,6 +14,7 @@ from stategp.parameters import to_vector
 from stategp.posterior import Posterior
 from stategp.progress import Progress
 from stategp.settings import Settings
+from stategp.shapes import pad_inducing
 
 __all__ = ["learn"]
 
@@ -27,7 +28,9 @@ def learn(
     warm: ChainSites | None,
 ) -> Posterior:
     """The posterior with hyperparameters learned, if any are open, from the best of some starts."""
-    task, model = Task(data, jnp.asarray(inducing), settings, show), models[0]
+    # Gradients on the precision of the states need them apart; others do not mind repetition.
+    padded = jnp.asarray(inducing if settings.method == "gradient" else pad_inducing(inducing))
+    task, model = Task(data, padded, len(inducing), settings, show), models[0]
     if settings.method == "gradient" or settings.optimiser is not None:
         return learn_first_order(model, task)
     if len(to_vector(model)) == 0:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from stategp.inference import (
+    Sight,
     evaluate_all,
     learn_in_minibatches,
     learn_with_gradients,
@@ -13,7 +14,7 @@ from stategp.inference import (
     search_scales,
 )
 from stategp.learning._posteriors import natural
-from stategp.learning._task import Task, check_finite, reaches, with_result
+from stategp.learning._task import Task, as_posterior, check_finite, reaches, with_result
 from stategp.models import GP
 from stategp.parameters import to_vector, with_vector
 from stategp.posterior import Posterior
@@ -51,15 +52,7 @@ def learn_first_order(model: GP, task: Task) -> Posterior:
         warm = None if model.likelihood.conjugate else sites
         return with_result(natural(model, task, warm), result)
     negative = task.settings.method == "gradient"  # its q is any Gaussian chain
-    q = evaluate_all(model, task.data, task.inducing, sites, indefinite=negative)
+    view, _ = Sight(task.data, task.inducing)(model)
+    q = evaluate_all(model, view, task.inducing, sites, indefinite=negative)
     check_finite(model, q.elbo)
-    return Posterior(
-        model,
-        task.data,
-        task.inducing,
-        q.sites,
-        q.marginals,
-        float(q.elbo),
-        result,
-        indefinite=negative,
-    )
+    return as_posterior(model, task, q.sites, q.marginals, q.elbo, result, indefinite=negative)

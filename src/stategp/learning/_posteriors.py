@@ -13,6 +13,7 @@ from stategp.inference import (
     FitResult,
     Recorder,
     Settling,
+    Sight,
     has_settled,
     infer,
     laplace_evidence,
@@ -26,7 +27,7 @@ from stategp.inference import (
     starting_state,
     take_steps,
 )
-from stategp.learning._task import Task, bounded, check_finite
+from stategp.learning._task import Task, as_posterior, bounded, check_finite
 from stategp.models import GP
 from stategp.posterior import Posterior
 
@@ -41,16 +42,16 @@ def natural(
         found = infer(model, task.data, task.inducing)
         return settled(model, task, found, Recorder(task.show), "")
     inferring = bounded(model, task)
-    guess = jnp.asarray(pseudo_data(model, task.data))
+    view, guess = Sight(task.data, task.inducing)(inferring)
     starts = [None, no_sites(model, task.inducing)]  # what y points at, or if that fails the prior
     for sites in starts if warm is None else [warm, *starts]:
-        shape, state = starting_state(inferring, task.data, task.inducing, guess, sites)
-        state = take_steps(inferring, task.data, shape, state, 1, task.settings.settling)
+        shape, state = starting_state(inferring, view, task.inducing, guess, sites)
+        state = take_steps(inferring, view, shape, state, 1, task.settings.settling)
         if np.isfinite(state.q.elbo):
             break
 
     def step(state: Settling) -> Settling:
-        return take_steps(inferring, task.data, shape, state, 1, task.settings.settling)
+        return take_steps(inferring, view, shape, state, 1, task.settings.settling)
 
     state, record, message = _settle(model, state, step, task)
     return settled(model, task, state, record, message)
@@ -89,7 +90,7 @@ def settled(
     if not model.likelihood.conjugate:
         result = _inference_result(model, task, state, record, message)
     q = state.q
-    return Posterior(model, task.data, task.inducing, q.sites, q.marginals, float(q.elbo), result)
+    return as_posterior(model, task, q.sites, q.marginals, q.elbo, result)
 
 
 def _inference_result(
@@ -126,9 +127,7 @@ def _laplace(model: GP, task: Task, warm: Any) -> Posterior:
     q = state.q
     evidence = float(laplace_evidence(model, task.data, shape, q.marginals[0]))
     check_finite(model, evidence)
-    return Posterior(
-        model, task.data, task.inducing, q.sites, q.marginals, evidence, result, is_bound=False
-    )
+    return as_posterior(model, task, q.sites, q.marginals, evidence, result, is_bound=False)
 
 
 def _expectation_propagation(model: GP, task: Task, warm: Any) -> Posterior:
@@ -156,16 +155,7 @@ def _expectation_propagation(model: GP, task: Task, warm: Any) -> Posterior:
         )
     sites, marginals = propagated(model, shape, state)
     result = record.result(converged, message)
-    return Posterior(
-        model,
-        task.data,
-        task.inducing,
-        (sites,),
-        (marginals,),
-        float(evidence),
-        result,
-        is_bound=False,
-    )
+    return as_posterior(model, task, (sites,), (marginals,), evidence, result, is_bound=False)
 
 
 _METHODS: dict[str, Callable[..., Posterior]] = {

@@ -3,11 +3,13 @@
 import dataclasses
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from stategp.chain import PairMarginals
 from stategp.data import Observations
-from stategp.inference import FitResult
+from stategp.inference import ChainSites, FitResult
 from stategp.likelihoods._bernoulli import LogisticBound
 from stategp.models import GP
 from stategp.parameters import all_parameters
@@ -23,9 +25,26 @@ class Task(NamedTuple):
     """The data, where the states are, how to look, and who watches."""
 
     data: Observations
-    inducing: Float[Array, " states"]
+    inducing: Float[Array, " states"]  # padded to one of few sizes
+    states: int  # how many of them count
     settings: Settings
     show: Progress
+
+
+def as_posterior(
+    model: GP,
+    task: Task,
+    sites: ChainSites,
+    marginals: tuple[PairMarginals, ...],
+    elbo: Any,
+    result: FitResult | None,
+    **flags: Any,
+) -> Posterior:
+    """What was found, without the inducing points that only fill up."""
+    keep = np.append(np.arange(task.states), len(task.inducing))  # the last interval stays last
+    sites, marginals = jax.tree.map(lambda leaf: leaf[keep], (sites, marginals))
+    inducing = task.inducing[: task.states]
+    return Posterior(model, task.data, inducing, sites, marginals, float(elbo), result, **flags)
 
 
 def bounded(model: GP, task: Task) -> GP:
