@@ -43,8 +43,8 @@ format: $(VENV)/.dev-ready  ## format and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.dev-ready  ## the benchmarks
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.dev-ready  ## stategp and its peers side by side (QUICK=1: a few minutes)
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ALONE),--without-peers) --python $(PYTHON)
 
 $(STUDIES): $(VENV)/.dev-ready
 	$(BIN)/python -m experiments.$(subst -,_,$@)

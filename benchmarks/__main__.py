@@ -1,64 +1,239 @@
-"""Time per operation against the dense GP, side by side in one run: `make bench`."""
+"""stategp and its peers on the same data in the same run: `make bench`, `make bench QUICK=1`.
 
+Every measurement is a process of its own, one at a time. Peers live in environments of their own
+(`benchmarks/peers/make_environments.sh`); an answer is compared with ours before its time counts.
+Tables go to standard output; everything measured, with versions and machine, to
+`benchmarks/results/` as JSON, and the scaling plots beside it.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
 import time
-from functools import partial
+from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-import stategp as sg
-from stategp.data import observe
-from stategp.inference import Collapsed, infer
-from stategp.parameters import to_vector
+from benchmarks import targets
+from benchmarks.peers.protocol import ENVIRONMENTS
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
 
 
-def best_of(function, repeats=5):
-    jax.block_until_ready(function())
-    times = []
-    for _ in range(repeats):
+class Bench:
+    """Runs jobs and remembers what they reported."""
+
+    def __init__(self, environments, folder, peers):
+        self.environments, self.folder, self.peers = environments, folder, peers
+        self.results = []
+
+    def run(self, who, case, work, **job):
+        """One measurement in a process of its own."""
+        settings = {"variance": 1.0, "lengthscale": 2.0, "noise": 0.09, "kernel": "matern32"}
+        job = settings | {"repeats": 5, "max_seconds": 60.0, "data": case["file"]} | job
+        file = self.folder / "job.json"
+        file.write_text(json.dumps(job | {"work": work}))
         began = time.perf_counter()
-        jax.block_until_ready(function())
-        times.append(time.perf_counter() - began)
-    return min(times)
+        line, environment = "", dict(os.environ, **job.pop("environment", {}))
+        command = [*self._python(who), str(file)]
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900
+            )
+            line = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
+            report = json.loads(line)
+        except subprocess.TimeoutExpired:
+            report = {"peer": who, "error": "stopped after 900 s"}
+        except (json.JSONDecodeError, IndexError):
+            report = {"peer": who, "error": f"no answer; last words: {done.stderr[-300:]}"}
+        report |= {"work": work, "who": who, "case": case["name"], "job": job}
+        report |= {"n": case["n"], "m": case["m"], "process_seconds": time.perf_counter() - began}
+        self.results.append(report)
+        self._say(report)
+        return report
+
+    def _python(self, who):
+        if who == "stategp":
+            return [sys.executable, "-m", "benchmarks.ours"]
+        python = self.environments / ENVIRONMENTS[who] / "bin/python"
+        return [str(python), "-m", f"benchmarks.peers.{who}_peer"]
+
+    def _say(self, report):
+        outcome = f"{1e3 * report['seconds']:12.2f} ms" if "seconds" in report else "           –"
+        note = report.get("unsupported") or report.get("error") or ""
+        print(
+            f"{report['case']:28s} {report['work']:20s} {report['who']:10s} {outcome}  {note[:60]}"
+        )
+        sys.stdout.flush()
+
+    def compare(self, case, work, peers, ours=None, **job):
+        """Ours first, then those of the peers that are wanted."""
+        self.run("stategp", case, ours or work, **job)
+        for peer in peers:
+            if peer in self.peers:
+                self.run(peer, case, work, **job)
 
 
-@jax.jit
-def dense_evidence(kernel, noise, x, y):
-    C = kernel(x, x) + noise * jnp.eye(len(x))
-    L = jnp.linalg.cholesky(C)
-    white = jax.scipy.linalg.solve_triangular(L, y, lower=True)
-    constant = len(x) * jnp.log(2 * jnp.pi)
-    return -(white @ white + constant) / 2 - jnp.sum(jnp.log(jnp.diagonal(L)))
-
-
-def main() -> None:
-    model = sg.GP(sg.kernels.Matern32(lengthscale=2.0), sg.likelihoods.Gaussian(variance=0.1))
-    vector = to_vector(model)
+def make_case(folder, n, m, likelihood="gaussian", new=1000, spacing=None, name=None):
+    """Points uniform on [0, 1000] (or so many apart), a sine in noise."""
     rng = np.random.default_rng(0)
-    print(f"JAX {jax.__version__} on {jax.devices()[0].platform}, Matérn-3/2, float64\n")
-    print("      N       M   bound (ms)   + gradient (ms)   dense evidence (ms)   ratio to bound")
-    for n, m in [(1000, 1000), (4000, 4000), (10**5, 1000), (10**6, 1000)]:
-        x = np.sort(rng.uniform(0, 1000, n))
-        data = observe(x, np.sin(x) + 0.3 * rng.standard_normal(n))
-        z = data.x if m == n else jnp.linspace(0.0, float(data.x[-1]), m)
-        bound = best_of(lambda data=data, z=z: infer(model, data, z).q.elbo)
-        gradient = best_of(partial(Collapsed(model, data, z), vector))
-        line = f"{n:7d} {m:7d} {1e3 * bound:12.2f} {1e3 * gradient:17.2f}"
-        if n <= 4000:
-            dense = best_of(lambda data=data: dense_evidence(model.kernel, 0.1, data.x, data.y), 2)
-            exact = float(dense_evidence(model.kernel, 0.1, data.x, data.y))
-            np.testing.assert_allclose(float(infer(model, data, z).q.elbo), exact, rtol=1e-8)
-            line += f" {1e3 * dense:21.1f} {dense / bound:16.1f}"
-        print(line)
+    span = 1000.0 if spacing is None else spacing * n
+    x = np.sort(rng.uniform(0, span, n))
+    f = np.sin(x)
+    y = f + 0.3 * rng.standard_normal(n)
+    if likelihood == "bernoulli":
+        y = (rng.uniform(size=n) < 1 / (1 + np.exp(-2 * f))).astype(float)
+    name = name or f"{likelihood}, N={n:.0e}, M={m}".replace("e+0", "e")
+    file = folder / f"{likelihood}-{n}-{m}-{new}-{spacing}.npz"
+    x_new = np.sort(rng.uniform(0, span, new))
+    np.savez(file, x=x, y=y, z=np.linspace(0, span, m), x_new=x_new)
+    return {"name": name, "file": str(file), "n": n, "m": m}
 
-    data_x = rng.uniform(0, 100, 2000)
-    posterior = sg.condition(model, data_x, np.sin(data_x), inducing=200)
-    print("\njoint samples of f, ten at a time\n points   (ms)   ns per point and sample")
-    for n in [2**14, 2**16, 2**18, 2**20]:
-        at = np.linspace(0, 110, n)
-        seconds = best_of(lambda at=at: posterior.sample_f(0, at, num_samples=10), 3)
-        print(f"{n:7d} {1e3 * seconds:6.0f} {1e9 * seconds / (10 * n):24.0f}")
+
+def run_all(bench, folder, quick):
+    large, medium = (10**5, 10**4) if quick else (10**6, 10**5)
+    states = 100 if quick else 1000
+
+    case = make_case(folder, 5000, 50)
+    for work in ("elbo", "elbo+gradient", "natural-step"):
+        bench.compare(case, work, ["markovflow", "gpflow", "gpytorch"])
+
+    case = make_case(folder, medium, states)
+    for work in ("elbo", "elbo+gradient", "natural-step"):
+        bench.compare(case, work, ["markovflow"])
+    for peer in ("gpflow", "gpytorch"):
+        if peer in bench.peers:
+            bench.run(peer, case, "elbo+gradient", repeats=1)
+
+    case = make_case(folder, large, states)
+    bench.run("stategp", case, "pack")
+    for work in ("elbo", "elbo+gradient", "natural-step"):
+        bench.compare(case, work, ["markovflow"], max_seconds=20)
+        bench.run("stategp", case, f"{work}/rows")
+    bench.run("stategp", case, "collapsed+gradient")
+    for work in ("exact", "exact+gradient"):
+        for peer in ("celerite2", "tinygp"):
+            if peer in bench.peers:
+                bench.run(peer, case, work, repeats=3)
+
+    case = make_case(folder, medium, states)
+    for work in ("exact", "exact+gradient"):
+        bench.compare(case, work, ["celerite2", "tinygp"])
+
+    case = make_case(folder, medium, states, likelihood="bernoulli")
+    for work in ("elbo", "elbo+gradient", "natural-step"):
+        bench.compare(case, work, ["markovflow"], likelihood="bernoulli", max_seconds=20)
+
+    case = make_case(folder, medium, states, new=large)
+    bench.compare(case, "predict", ["markovflow"], repeats=3)
+    case = make_case(folder, 5000, 50, new=2000)
+    bench.compare(case, "predict", ["markovflow", "gpflow", "gpytorch", "celerite2", "tinygp"])
+    bench.compare(case, "sample", ["markovflow", "gpflow", "gpytorch", "tinygp"], repeats=2)
+    case = make_case(folder, medium, states, new=medium)
+    bench.run("stategp", case, "sample")
+
+    case = make_case(folder, 10**4, 100, spacing=0.01)
+    start = {"variance": 0.3, "lengthscale": 5.0, "noise": 0.3}
+    best = bench.run("stategp", case, "fit", **start, target=None)
+    if "value" in best:
+        goal = {"target": best["value"], "max_seconds": 120.0}
+        bench.compare(
+            case,
+            "fit",
+            ["celerite2", "tinygp", "markovflow", "gpflow", "gpytorch"],
+            **start,
+            **goal,
+        )
+
+    scaling(bench, folder, quick)
+    case = make_case(folder, 10**6 if quick else 10**7, 1000)
+    bench.run("stategp", case, "memory")
+    cold_start(bench, folder)
+
+
+def scaling(bench, folder, quick):
+    """How time grows with N, M and d, and what a state of the chain costs."""
+    sizes = (10**4, 10**5, 10**6) if quick else (10**5, 10**6, 10**7)
+    for n in sizes:
+        case = make_case(folder, n, 1000, name=f"growth with N, N={n:.0e}".replace("e+0", "e"))
+        for work in ("pack", "elbo+gradient", "elbo+gradient/rows"):
+            bench.run("stategp", case, work, repeats=3)
+    for m in (10**3, 10**4) if quick else (10**3, 10**4, 10**5):
+        case = make_case(folder, 2 * m, m, spacing=0.5, name=f"growth with M, M={m:.0e}")
+        bench.run("stategp", case, "elbo+gradient", repeats=3)
+    for m in (10**4,) if quick else (10**4, 10**5):
+        case = make_case(folder, 100, m, name=f"growth with d, M={m:.0e}")
+        for kernel in ("matern12", "matern32", "matern52", "matern72"):
+            bench.run("stategp", case, "sweep", kernel=kernel)
+
+
+def cold_start(bench, folder):
+    """From the start of a process to a posterior with learned hyperparameters."""
+    case = make_case(folder, 10**4, 100, spacing=0.01, name="cold start")
+    with tempfile.TemporaryDirectory() as cache:
+        for state in ("empty cache", "filled cache"):
+            named = case | {"name": f"first fit, {state}"}
+            bench.run("stategp", named, "first-fit", environment={"STATEGP_CACHE": cache})
+
+
+def machine():
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [
+            line.split(":", 1)[1].strip()
+            for line in info.read_text().splitlines()
+            if line.startswith("model name")
+        ]
+        model = names[0] if names else model
+    return {
+        "processor": model,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, a few minutes")
+    parser.add_argument("--without-peers", action="store_true", help="stategp alone")
+    parser.add_argument("--environments", type=Path, default=ROOT / ".venv-peers")
+    parser.add_argument("--python", default="python3.11", help="for the environments of the peers")
+    parser.add_argument("--out", type=Path, default=HERE / "results")
+    options = parser.parse_args()
+    peers = set() if options.without_peers else set(ENVIRONMENTS)
+    if peers:
+        script = HERE / "peers/make_environments.sh"
+        made = subprocess.run(["sh", str(script), str(options.environments), options.python])
+        if made.returncode:
+            sys.exit("benchmarks: without the peers' environments, use --without-peers")
+    options.out.mkdir(parents=True, exist_ok=True)
+    about = {
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+        "quick": options.quick,
+    }
+    print(f"{about['date']}, {about['machine']['processor']}, {about['machine']['cores']} cores\n")
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(options.environments.resolve(), Path(folder), peers)
+        try:
+            run_all(bench, Path(folder), options.quick)
+        except KeyboardInterrupt:
+            print("interrupted: what was measured until then")
+        finally:
+            kind = "quick" if options.quick else "full"
+            file = options.out / f"{about['date']}-{kind}.json"
+            file.write_text(json.dumps(about | {"results": bench.results}, indent=1))
+    print(f"\n{targets.table(bench.results)}\n\nwritten to {file}")
+    for picture in targets.draw(bench.results, options.out):
+        print(f"drawn: {picture}")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def padded_size(count: int) -> int:
     return -(-count // step) * step
 
 
-def padded_blocks(blocks: float) -> int:
+def padded_blocks(blocks: float | int) -> int:
     """Few numbers of blocks, at most an eighth more than needed.
 
     >>> padded_blocks(3.2), padded_blocks(61.0)

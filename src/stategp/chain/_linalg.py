@@ -57,7 +57,7 @@ def times(
 def apply(matrix: Float[Array, "rows dim *#batch"], vector: Vector) -> Float[Array, "rows *_"]:
     """The product of a matrix and a vector."""
     if in_entries(len(vector), vector.shape[1:]):
-        return _total(matrix[:, k] * vector[k] for k in range(len(vector)))
+        return _total(matrix[:, k] * vector[k][None] for k in range(len(vector)))
     return jnp.sum(matrix * vector[None], axis=1)
 
 

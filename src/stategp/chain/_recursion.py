@@ -15,7 +15,7 @@ State = TypeVar("State")
 Element = TypeVar("Element")
 How = Literal["sequential", "lanes", "parallel"]
 
-_SHORT = 1500  # chains that are not worth being cut into lanes
+_SHORT = 1500  # chains that are not worth the longer compilation of lanes
 _PER_LANE = 4.0  # lanes per square root of the length of the chain
 _BLOCK = 8000  # states that fit into the cache
 
@@ -77,9 +77,9 @@ def over_blocks(step: Any, start: Any, given: Any, *, reverse: bool = False) -> 
 
 
 def _fastest(length: int) -> How:
-    if length <= _SHORT:
-        return "sequential"
-    return "lanes" if jax.default_backend() == "cpu" else "parallel"
+    if jax.default_backend() != "cpu":
+        return "parallel"
+    return "sequential" if length <= _SHORT else "lanes"
 
 
 def _advance(step: Any, elements: Any, start: Any) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ integers, so that nanosecond timestamps near 10¹⁸ lose nothing.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,14 +14,20 @@ from jaxtyping import Array, Float
 from stategp.data._views import Expected, Latent, Origin, View, positive_precision
 from stategp.likelihoods import Gaussian, Likelihood
 
+if TYPE_CHECKING:
+    Column = Array
+else:  # the user's data stay on the host until something is computed with them
+    Column = Float[Array | np.ndarray, " points"]
+
 
 class Observations(View):
     """Observations in order of x, without the missing ones."""
 
-    x: Float[Array, " points"]  # measured from the origin
-    y: Float[Array, " points"]
-    extra: Float[Array, " points"]  # what the likelihood reads beside y: noise variance, exposure…
-    weights: Float[Array, " points"]  # how often each observation counts
+    x: Column  # measured from the origin
+    y: Column
+    # What the likelihood reads beside y (noise variance, exposure, …), and how often each counts.
+    extra: Column
+    weights: Column
     origin: Origin
 
     def __len__(self) -> int:
@@ -29,11 +35,11 @@ class Observations(View):
 
     @property
     def nodes(self) -> Float[Array, " points"]:
-        return self.x
+        return jnp.asarray(self.x)
 
     @property
     def user_nodes(self) -> Float[Array, " points"]:
-        return self.x + self.origin
+        return self.nodes + self.origin
 
     @property
     def total(self) -> Float[Array, ""]:
@@ -94,12 +100,17 @@ def observe(
         raise ValueError("every y is NaN (missing): at least one observation is needed")
     if not counts[seen].any():
         raise ValueError("every weight is zero: at least one observation has to count")
-    inputs = inputs[seen]
-    origin = inputs.min().item()
-    relative = relative_inputs("x", inputs, origin)
-    order = np.argsort(relative, kind="stable")
-    columns = [jnp.asarray(column[seen][order]) for column in (targets, extra, counts)]
-    return Observations(jnp.asarray(relative[order]), columns[0], columns[1], columns[2], origin)
+    columns: list[Any] = [inputs, targets, extra, counts]
+    if not seen.all():
+        columns = [column[seen] for column in columns]
+    origin = columns[0].min().item()
+    columns[0] = relative_inputs("x", columns[0], origin)
+    if np.any(columns[0][1:] < columns[0][:-1]):
+        order = np.argsort(columns[0], kind="stable")
+        columns = [column[order] for column in columns]
+    elif np.shares_memory(columns[1], y):
+        columns[1] = columns[1].copy()  # the user's own array may change
+    return Observations(columns[0], columns[1], columns[2], columns[3], origin)
 
 
 def check_support(likelihood: Likelihood, name: str, y: np.ndarray, extra: np.ndarray) -> None:
@@ -122,7 +133,7 @@ def extra_values(
             takes = f"it takes {name}" if name else "it takes nothing of the kind"
             raise ValueError(f"{other} has no meaning for {type(likelihood).__name__}: {takes}")
     if name is None:
-        return np.zeros(count)
+        return np.broadcast_to(0.0, count)
     values = _one_per_observation(name, given.get(name), count, likelihood.extra_default)
     if name in given:
         looked_at = np.ones(count, dtype=bool) if needed is None else needed
@@ -141,7 +152,7 @@ def relative_inputs(name: str, x: Any, origin: Origin) -> np.ndarray:
         relative = (inputs - np.int64(origin)).astype(float)
     else:
         with np.errstate(over="ignore"):
-            relative = inputs.astype(float) - float(origin)
+            relative = inputs - float(origin)
     _reject(~np.isfinite(relative), name, inputs, "span a range that double precision can hold")
     return relative
 
@@ -188,10 +199,10 @@ def _at_quantiles(count: int, distinct: np.ndarray) -> np.ndarray:
 
 def _one_per_observation(name: str, given: Any, count: int, default: float) -> np.ndarray:
     if given is None:
-        return np.full(count, default)
+        return np.broadcast_to(default, count)  # takes no room
     scalar = np.ndim(given) == 0
     values = numbers(name, [given] if scalar else given)
-    values = np.full(count, values[0]) if scalar else values
+    values = np.broadcast_to(values[0], count) if scalar else values
     if len(values) != count:
         raise ValueError(
             f"{name} must have one value per observation, got {len(values)} for {count}"
@@ -204,7 +215,7 @@ def _inputs_as_given(name: str, x: Any) -> np.ndarray:
     """A one-dimensional array of finite numbers, integers kept as integers."""
     array = np.asarray(x)
     if array.dtype.kind in "iu" and (array.dtype.kind == "i" or array.max(initial=0) < 2**63):
-        return _one_dimensional(name, array.astype(np.int64))
+        return _one_dimensional(name, array.astype(np.int64, copy=False))
     values = numbers(name, x)
     _reject(~np.isfinite(values), name, values, "be finite")
     return values
@@ -222,7 +233,7 @@ def numbers(name: str, values: Any) -> np.ndarray:
         kind = "dates" if array.dtype.kind in "mM" else str(array.dtype)
         hint = "; convert dates to numbers first" if kind == "dates" else ""
         raise ValueError(f"{name} must hold numbers, got {kind} such as {_example(array)}{hint}")
-    return _one_dimensional(name, array.astype(float))
+    return _one_dimensional(name, array.astype(float, copy=False))
 
 
 def _one_dimensional(name: str, array: np.ndarray) -> np.ndarray:

@@ -25,8 +25,9 @@ from stategp.data._views import (
 from stategp.shapes import pad_last, padded_blocks, padded_size
 
 WIDEST = 1.5  # the longest cell, times the fastest rate of the kernel
-_BLOCK = 16_384  # observations that are looked at together: they stay in the cache
-_HELD = 64 * _BLOCK  # and those that are copied together while moments are summed
+_CACHED = 16_384  # observations that are looked at together on a CPU: they stay in its cache
+_MANY = 2**23  # and on devices that want work for many cores
+_HELD = 2**20  # and those that are copied together while moments are summed
 _WIDTHS = (16, 32, 64, 128, 256, 512)
 _DEGREES = 8  # coefficients of the reference that Gaussian observations are measured from
 
@@ -104,7 +105,8 @@ def pack_rows(
     """Rows of all observations, and of what they point at."""
     layout = _lay_out(cells)
     used = len(layout.first)
-    block = min(_BLOCK // layout.width, padded_size(used))
+    together = _CACHED if jax.default_backend() == "cpu" else _MANY
+    block = min(together // layout.width, padded_size(used))
     size = block * padded_blocks(used / block)
     first, filled, cell = (pad_last(v, size) for v in layout[:3])
     layout = _Layout(first, filled, cell, layout.width)
@@ -129,7 +131,7 @@ def pack_rows(
         y=rows(y),
         extra=rows_or_one(np.asarray(data.extra)),
         weights=rows_or_one(np.asarray(data.weights)),
-        total_weight=jnp.sum(data.weights),
+        total_weight=jnp.asarray(np.sum(np.asarray(data.weights))),
         origin=data.origin,
     )
     return packed, rows(guess)
@@ -139,10 +141,10 @@ def pack_moments(data: Observations, cells: Cells) -> Moments:
     """All that Gaussian observations with equal noise say, in two passes over the data."""
     layout = _lay_out(cells)
     x, y, weights = (np.asarray(v) for v in (data.x, data.y, data.weights))
-    nodes = cells.nodes()
+    nodes, offset = cells.nodes(), float(np.mean(y))
 
     def summed(reference: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """Σ w T_k, Σ w (y − reference) T_k and Σ w (y − reference)² of every cell."""
+        """Σ w T_k and Σ w (y − reference) T_k of every cell, and Σ w (y − reference)² of all."""
         sums = np.zeros((2, len(nodes), ORDER))
         spread, step = 0.0, max(_HELD // layout.width, 1)
         for start in range(0, len(layout.first), step):
@@ -152,7 +154,7 @@ def pack_moments(data: Observations, cells: Cells) -> Moments:
                     jnp.asarray(pad_last(v, step))
                     for v in (
                         _places(cells, layout, part, x),
-                        _pick(layout, part, y),
+                        _pick(layout, part, y) - offset,
                         _pick(layout, part, weights),
                         layout.filled[part],
                         reference[layout.cell[part]],
@@ -182,8 +184,9 @@ def pack_moments(data: Observations, cells: Cells) -> Moments:
         weights=at_cells(plain @ back),
         excess=at_cells(excess @ back),
         reference=at_cells(at_nodes),
+        offset=jnp.asarray(offset),
         spread=jnp.asarray(spread),
-        total_weight=jnp.sum(data.weights),
+        total_weight=jnp.asarray(np.sum(np.asarray(data.weights))),
         extra=jnp.asarray(data.extra[0]),
         origin=data.origin,
     )
@@ -226,7 +229,7 @@ def pad_observations(data: Observations) -> Observations:
     """Observations of weight zero up to one of few sizes."""
     size = padded_size(len(data))
     x, y, extra = (jnp.asarray(pad_last(np.asarray(v), size)) for v in (data.x, data.y, data.extra))
-    weights = jnp.pad(data.weights, (0, size - len(data)))
+    weights = jnp.pad(jnp.asarray(data.weights), (0, size - len(data)))
     padded: Observations = eqx.tree_at(
         lambda d: (d.x, d.y, d.extra, d.weights), data, (x, y, extra, weights)
     )

@@ -121,8 +121,8 @@ class Rows(View):
     filled: Int[Array, "blocks block"]
     t: Float[Array, "blocks block width"]  # place in the cell, −1 to 1
     y: Float[Array, "blocks block width"]
-    extra: Float[Array, "*row"]  # one number if all are the same
-    weights: Float[Array, "*row"]
+    extra: Float[Array, "..."]  # one number if all are the same
+    weights: Float[Array, "..."]
     total_weight: Float[Array, ""]
     origin: Origin
 
@@ -233,8 +233,8 @@ class Rows(View):
 class _Block(NamedTuple):
     t: Float[Array, "*block width"]
     y: Float[Array, "*block width"]
-    extra: Float[Array, "*any"]
-    weights: Float[Array, "*any"]
+    extra: Float[Array, "..."]
+    weights: Float[Array, "..."]
     filled: Int[Array, "*block"]
     mean: Float[Array, "*block latents order"]
     variance: Float[Array, "*block latents order"]
@@ -269,14 +269,15 @@ def positive_precision(likelihood: Likelihood, curvature: Array) -> Array:
 class Moments(View):
     """Gaussian observations with equal noise, as weighted sums over each cell.
 
-    y is a smooth reference (a polynomial in each cell) plus an excess. With r = reference − f,
-    Σ w (y − f)² = Σ w excess² + 2 Σ w excess r + Σ w r², and the last two are sums over nodes.
+    y is a smooth reference (an offset, and a polynomial in each cell) plus an excess. With
+    r = reference − f, Σ w (y − f)² = Σ w excess² + 2 Σ w excess r + Σ w r², and the last two are sums over nodes.
     """
 
     cell_nodes: Float[Array, "cells order"]
     weights: Nodes  # Σ w ℓ(x), where ℓ is the interpolating polynomial of the node
     excess: Nodes  # Σ w (y − reference) ℓ(x)
-    reference: Nodes
+    reference: Nodes  # measured from the offset
+    offset: Float[Array, ""]
     spread: Float[Array, ""]  # Σ w (y − reference)²
     total_weight: Float[Array, ""]
     extra: Float[Array, ""]
@@ -298,20 +299,20 @@ class Moments(View):
         self, likelihood: Any, mean: Latent, variance: Latent, *, clip: bool = False
     ) -> Expected:
         noise = likelihood.variance.value + self.extra
-        pull = self.excess + self.weights * (self.reference - mean)
+        pull = self.excess + self.weights * (self.reference - (mean - self.offset))
         value = self.log_density(likelihood, mean, variance)
         return Expected(value, pull / noise, -self.weights / (2 * noise))
 
     def log_density(self, likelihood: Any, mean: Latent, variance: Latent) -> Float[Array, ""]:
         noise = likelihood.variance.value + self.extra
-        r = self.reference - mean
+        r = self.reference - (mean - self.offset)
         squares = self.spread + jnp.sum(2 * self.excess * r + self.weights * (r**2 + variance))
         return self.highest(likelihood) - squares / (2 * noise)
 
     def start(self, likelihood: Any, guess: Any, shift: Latent) -> tuple[Latent, Latent]:
         noise = likelihood.variance.value + self.extra
-        linear = (self.excess + self.weights * (self.reference - shift)) / noise
-        return linear, self.weights / noise
+        pull = self.excess + self.weights * (self.reference - (shift - self.offset))
+        return pull / noise, self.weights / noise
 
     def highest(self, likelihood: Any) -> Float[Array, ""]:
         noise = likelihood.variance.value + self.extra

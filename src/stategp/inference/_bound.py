@@ -38,6 +38,7 @@ from stategp.projection import Projection, project
 
 States = Float[Array, " states"]
 Latent = Float[Array, "points *latents"]  # one column per latent function if there are several
+Guess = Float[Array, "..."]  # what each observation points at, laid out as the data are
 ChainSites = tuple[Sites, ...]  # one for each latent function
 
 
@@ -108,7 +109,7 @@ def wanted_sites(shape: Geometry, mean: Latent, found: Expected) -> ChainSites:
     return gather_sites(shape, found.slope + precision * mean, precision)
 
 
-def starting_sites(model: GP, data: View, shape: Geometry, guess: Latent) -> ChainSites:
+def starting_sites(model: GP, data: View, shape: Geometry, guess: Guess) -> ChainSites:
     """The sites for f near `guess`; for Gaussian observations these are the optimum."""
     shift = prior_mean(model, data.user_nodes)
     return gather_sites(shape, *data.start(model.likelihood, guess, shift))

@@ -17,7 +17,7 @@ from stategp.data import Observations, View
 from stategp.inference._bound import (
     ChainSites,
     Geometry,
-    Latent,
+    Guess,
     Q,
     States,
     evaluate,
@@ -130,7 +130,7 @@ def _moved(new: Q, old: Q) -> Float[Array, ""]:
 
 @jax.jit
 def starting_state(
-    model: GP, data: View, inducing: States, guess: Latent, warm: ChainSites | None = None
+    model: GP, data: View, inducing: States, guess: Guess, warm: ChainSites | None = None
 ) -> tuple[Geometry, Settling]:
     """Inference before its first step: from sites found before, or from what y points at."""
     shape = geometry(model, data.nodes, inducing)
@@ -147,7 +147,7 @@ def objective_and_gradient(
     model: GP,
     data: View,
     inducing: States,
-    guess: Latent,
+    guess: Guess,
     warm: ChainSites,
     use_warm: Bool[Array, ""] | bool,
 ) -> tuple[Float[Array, ""], Float[Array, " parameters"], Settling]:
@@ -177,7 +177,7 @@ def collapsed_bound(
     model: GP,
     data: View,
     inducing: States,
-    guess: Latent,
+    guess: Guess,
 ) -> Float[Array, ""]:
     """The collapsed bound plus the log prior, to be differentiated by others in the vector."""
     return _forward(vector, model, data, inducing, guess)[0]
@@ -205,7 +205,7 @@ def no_sites(model: GP, inducing: States) -> ChainSites:
 
 @jax.jit
 def _infer(
-    model: GP, data: View, inducing: States, guess: Latent, warm: ChainSites | None
+    model: GP, data: View, inducing: States, guess: Guess, warm: ChainSites | None
 ) -> Settling:
     shape = geometry(model, data.nodes, inducing)
     sites = starting_sites(model, data, shape, guess) if warm is None else warm

@@ -40,9 +40,7 @@ class Sight:
 
     def __call__(self, model: GP) -> tuple[View, Array]:
         """The view, and what its observations point at."""
-        if self.view is not None and len(self.data) < self.few:
-            return self.view, self.guess
-        rate = fastest_rate(model)
+        rate = fastest_rate(model) if len(self.data) >= self.few else 0.0
         if self.view is None or not self.slowest <= rate <= self.fastest:
             self._look(model, rate)
         assert self.view is not None
@@ -51,7 +49,8 @@ class Sight:
     def _look(self, model: GP, rate: float) -> None:
         guess = pseudo_data(model, self.data)
         cells = None
-        if len(self.data) >= self.few and not any(isinstance(m, Function) for m in model.means):
+        smooth = not any(isinstance(mean, Function) for mean in model.means)
+        if len(self.data) >= self.few and smooth:
             widest = WIDEST / (_MARGIN * rate) if rate > 0 else np.inf
             x, most = np.asarray(self.data.x), len(self.data) // _WORTH
             cells = cut_cells(x, self.inducing, widest, most)

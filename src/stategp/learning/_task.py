@@ -43,8 +43,17 @@ def as_posterior(
     """What was found, without the inducing points that only fill up."""
     keep = np.append(np.arange(task.states), len(task.inducing))  # the last interval stays last
     sites, marginals = jax.tree.map(lambda leaf: leaf[keep], (sites, marginals))
+    marginals = tuple(_joined(pairs) for pairs in marginals)
     inducing = task.inducing[: task.states]
     return Posterior(model, task.data, inducing, sites, marginals, float(elbo), result, **flags)
+
+
+def _joined(pairs: PairMarginals) -> PairMarginals:
+    """The last state is the same, to the last digit, seen from both sides."""
+    dim = pairs.mean.shape[1] // 2
+    mean = pairs.mean.at[-1, :dim].set(pairs.mean[-2, dim:])
+    covariance = pairs.covariance.at[-1, :dim, :dim].set(pairs.covariance[-2, dim:, dim:])
+    return PairMarginals(mean, covariance)
 
 
 def bounded(model: GP, task: Task) -> GP:

@@ -1,0 +1,280 @@
+"""Times stategp by the same protocol as the peers: `python -m benchmarks.ours JOB.json`.
+
+Gaussian data are summed up once, before the clock starts, as a fit does it ("pack" times that).
+The works that end in "/rows" leave the data as they are and pass over all of them each time.
+"""
+
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import stategp as sg
+from benchmarks.peers import protocol
+from stategp.data import WIDEST, cut_cells, observe, pack_rows
+from stategp.inference import Collapsed, Sight, infer
+from stategp.inference._bound import (
+    evaluate,
+    geometry,
+    prior_mean,
+    starting_sites,
+    wanted_sites,
+    with_gradient,
+)
+from stategp.inference._natural import objective_and_gradient
+from stategp.inference._seeing import fastest_rate
+from stategp.inference._starting_values import pseudo_data
+from stategp.parameters import to_vector, with_vector
+from stategp.shapes import pad_inducing
+
+KERNELS = {
+    "matern12": sg.kernels.Matern12,
+    "matern32": sg.kernels.Matern32,
+    "matern52": sg.kernels.Matern52,
+    "matern72": sg.kernels.Matern72,
+}
+
+
+def model_of(job):
+    kernel = KERNELS[job.kernel](variance=job.variance, lengthscale=job.lengthscale)
+    gaussian = sg.likelihoods.Gaussian(variance=job.noise)
+    return sg.GP(kernel, gaussian if job.gaussian else job.likelihood)
+
+
+class Setting:
+    """Model, view of the data, inducing locations and the best q, ready to be timed."""
+
+    def __init__(self, job, rows=False, inducing=None):
+        self.model = model_of(job)
+        self.data = observe(job.x, job.y, self.model.likelihood)
+        z = job.z - self.data.origin if inducing is None else inducing
+        self.inducing = jnp.asarray(pad_inducing(np.asarray(z)))
+        self.vector = jnp.asarray(to_vector(self.model))
+        if rows:
+            widest = WIDEST / (2 * fastest_rate(self.model))
+            x, z = np.asarray(self.data.x), np.asarray(self.inducing)
+            cells = cut_cells(x, z, widest, len(x))
+            self.view, self.guess = pack_rows(self.data, cells, pseudo_data(self.model, self.data))
+        else:
+            self.view, self.guess = Sight(self.data, self.inducing)(self.model)
+        self.sites = infer(self.model, self.data, self.inducing).q.sites
+
+    def gradient(self, report, gradient):
+        missing = [None] * (3 - len(gradient))  # likelihoods without parameters
+        return report | {"gradient": [*np.asarray(gradient).tolist(), *missing]}
+
+
+@jax.jit
+def bound(model, view, inducing, sites):
+    return evaluate(model, view, geometry(model, view.nodes, inducing), sites).elbo
+
+
+@jax.jit
+def bound_and_gradients(vector, model, view, inducing, sites):
+    """The bound at any q, its gradient in the hyperparameters and the natural one in q."""
+
+    def objective(vector):
+        moved = with_vector(model, vector)
+        shape = geometry(moved, view.nodes, inducing)
+        still = jax.lax.stop_gradient((moved, shape))
+        q = jax.lax.stop_gradient(evaluate(*_at(still, view), sites))
+        return with_gradient(moved, view, shape, q), (q, still)
+
+    def _at(still, view):
+        return still[0], view, still[1]
+
+    (value, (q, still)), gradient = jax.value_and_grad(objective, has_aux=True)(vector)
+    natural = jax.tree.map(lambda a, b: a - b, wanted(still[0], view, still[1], q), sites)
+    return value, gradient, natural
+
+
+def wanted(model, view, shape, q):
+    """The sites that the data would rather have than those of q, whatever the likelihood."""
+    moments = [p.marginals(m) for p, m in zip(shape.projections, q.marginals, strict=True)]
+    (mean, variance) = moments[0]
+    found = view.expected(model.likelihood, mean + prior_mean(model, view.user_nodes), variance)
+    return wanted_sites(shape, mean, found)
+
+
+@jax.jit
+def natural_step(model, view, inducing, sites, size):
+    shape = geometry(model, view.nodes, inducing)
+    target = wanted(model, view, shape, evaluate(model, view, shape, sites))
+    return tuple(a.mix(b, size) for a, b in zip(sites, target, strict=True))
+
+
+def elbo(job, rows=False):
+    at = Setting(job, rows)
+    value, times = protocol.timed(
+        job, lambda: bound(at.model, at.view, at.inducing, at.sites).block_until_ready()
+    )
+    return {"value": float(value), **times, "view": type(at.view).__name__}
+
+
+def elbo_and_gradient(job, rows=False):
+    at = Setting(job, rows)
+    arguments = (at.vector, at.model, at.view, at.inducing, at.sites)
+    (value, gradient, _), times = protocol.timed(
+        job, lambda: jax.block_until_ready(bound_and_gradients(*arguments))
+    )
+    report = {"value": float(value), **times, "view": type(at.view).__name__}
+    return at.gradient(report, gradient)
+
+
+def step(job, rows=False):
+    at = Setting(job, rows)
+    size = jnp.asarray(job.natural_step_size)
+    arguments = (at.model, at.view, at.inducing, at.sites, size)
+    sites, times = protocol.timed(job, lambda: jax.block_until_ready(natural_step(*arguments)))
+    value = float(bound(at.model, at.view, at.inducing, sites))
+    return {"value": value, **times, "view": type(at.view).__name__}
+
+
+def pack(job):
+    """From arrays to what every later step reads, once per data set."""
+    model = model_of(job)
+    inducing = jnp.asarray(pad_inducing(job.z - job.x.min()))
+
+    def look():
+        data = observe(job.x, job.y, model.likelihood)
+        return jax.block_until_ready(Sight(data, inducing)(model)[0].nodes)
+
+    _, times = protocol.timed(job, look)
+    return times
+
+
+def collapsed(job, inducing=None):
+    """The bound at the best q for the hyperparameters, and its gradient in them."""
+    at = Setting(job, inducing=inducing)
+    nothing = jax.tree.map(jnp.zeros_like, at.sites)
+    arguments = (at.vector, at.model, at.view, at.inducing, at.guess, nothing, False)
+    (value, gradient, _), times = protocol.timed(
+        job, lambda: jax.block_until_ready(objective_and_gradient(*arguments))
+    )
+    return at.gradient({"value": float(value), **times, "view": type(at.view).__name__}, gradient)
+
+
+def exact(job):
+    protocol.require_gaussian(job)
+    at = Setting(job, inducing=np.unique(job.x) - job.x.min())
+
+    @jax.jit
+    def evidence(model, view, inducing, guess):
+        shape = geometry(model, view.nodes, inducing)
+        return evaluate(model, view, shape, starting_sites(model, view, shape, guess)).elbo
+
+    arguments = (at.model, at.view, at.inducing, at.guess)
+    value, times = protocol.timed(job, lambda: evidence(*arguments).block_until_ready())
+    return {"value": float(value), **times}
+
+
+def exact_and_gradient(job):
+    protocol.require_gaussian(job)
+    return collapsed(job, inducing=np.unique(job.x) - job.x.min())
+
+
+def posterior_of(job):
+    return sg.condition(model_of(job), job.x, job.y, inducing=job.z)
+
+
+def predict(job):
+    posterior = posterior_of(job)
+    (mean, variance), times = protocol.timed(
+        job, lambda: jax.block_until_ready(posterior.predict_f(job.x_new))
+    )
+    return {**protocol.prediction(mean, variance), **times}
+
+
+def sample(job):
+    posterior = posterior_of(job)
+    draws, times = protocol.timed(
+        job, lambda: posterior.sample_f(0, job.x_new, job.samples).block_until_ready()
+    )
+    return {"shape": list(draws.shape), **times}
+
+
+def fit(job):
+    """The search that `sg.fit` does with given inducing points."""
+    model = model_of(job)
+    data = observe(job.x, job.y, model.likelihood)
+    inducing = jnp.asarray(pad_inducing(job.z - data.origin))
+    start = np.asarray(to_vector(model))
+    watch = protocol.Fit(job, lambda: Collapsed(model, data, inducing)(start))
+
+    def search():
+        from scipy.optimize import minimize
+
+        objective = Collapsed(model, data, inducing)
+
+        def loss(vector):
+            value, gradient = objective(vector)
+            watch(value)
+            return -value, -gradient
+
+        minimize(loss, start, jac=True, method="L-BFGS-B")
+
+    return watch.run(search) | {"method": "collapsed bound, L-BFGS"}
+
+
+def sweep(job):
+    """Filter, smoother and pair marginals of a chain with data everywhere."""
+    model, states = model_of(job), len(job.z)
+    dim = model.kernel.state_dim
+    transitions = sg.chain.prior_transitions(model.kernel, jnp.asarray(job.z))
+    rows = np.random.default_rng(0).standard_normal((states + 1, 2 * dim))
+    rows[0, :dim] = rows[-1, dim:] = 0.0
+    sites = sg.chain.Sites(jnp.asarray(3 * rows), jnp.asarray(rows[:, :, None] * rows[:, None]))
+    run = jax.jit(sg.chain.sweep)
+    swept, times = protocol.timed(job, lambda: jax.block_until_ready(run(transitions, sites)))
+    return {"value": float(swept.log_normaliser), **times}
+
+
+def memory(job):
+    """The peak above the user's arrays while a posterior is found; compiled programs are there."""
+    model = model_of(job)
+
+    def condition():
+        return sg.condition(model, job.x, job.y, inducing=job.z, progress=False).elbo
+
+    condition()
+    before = protocol.start_of_memory()
+    seconds, value = protocol.seconds_of(condition)
+    data = job.x.nbytes + job.y.nbytes
+    found = protocol.memory_since(before)
+    return {"value": value, "seconds": seconds, **found, "share": found["peak_bytes"] / data}
+
+
+def first_fit(job):
+    """Learn hyperparameters and predict, once; the driver counts from the start of the process."""
+    began = time.perf_counter()
+    posterior = sg.fit(model_of_open(job), job.x, job.y, inducing=job.z, progress=False)
+    posterior.predict_f(job.x_new)
+    return {"value": posterior.elbo, "seconds": time.perf_counter() - began}
+
+
+def model_of_open(job):
+    return sg.GP(KERNELS[job.kernel](), job.likelihood)
+
+
+WORKS = {
+    "elbo": elbo,
+    "elbo/rows": lambda job: elbo(job, rows=True),
+    "elbo+gradient": elbo_and_gradient,
+    "elbo+gradient/rows": lambda job: elbo_and_gradient(job, rows=True),
+    "natural-step": step,
+    "natural-step/rows": lambda job: step(job, rows=True),
+    "collapsed+gradient": collapsed,
+    "pack": pack,
+    "exact": exact,
+    "exact+gradient": exact_and_gradient,
+    "predict": predict,
+    "sample": sample,
+    "fit": fit,
+    "sweep": sweep,
+    "memory": memory,
+    "first-fit": first_fit,
+}
+
+if __name__ == "__main__":
+    protocol.main("stategp", WORKS, ["jax", "jaxlib", "equinox", "numpy", "scipy"])

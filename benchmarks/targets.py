@@ -1,0 +1,199 @@
+"""What the measurements mean: ratios to the peers against the targets, and the scaling plots."""
+
+import math
+
+import numpy as np
+
+
+def seconds(results, who, work, n=None, m=None, likelihood="gaussian", **job):
+    """The time of one measurement, or NaN."""
+    for one in reversed(results):
+        same = one["who"] == who and one["work"] == work and (n is None or one["n"] == n)
+        same = same and (m is None or one["m"] == m)
+        same = same and one["job"].get("likelihood", "gaussian") == likelihood
+        same = same and all(one["job"].get(name) == value for name, value in job.items())
+        if same and "seconds" in one:
+            return one["seconds"]
+    return math.nan
+
+
+def field(results, work, name, case=""):
+    for one in reversed(results):
+        if one["who"] == "stategp" and one["work"] == work and case in one["case"] and name in one:
+            return one[name]
+    return math.nan
+
+
+def slope(points):
+    """Of log time against log size."""
+    points = [(a, b) for a, b in points if np.isfinite(b)]
+    if len(points) < 2:
+        return math.nan
+    size, time = np.log(np.array(points)).T
+    return float(np.polyfit(size, time, 1)[0])
+
+
+def growth(results, what, work, key):
+    return sorted(
+        (one[key], one["seconds"])
+        for one in results
+        if one["who"] == "stategp"
+        and one["work"] == work
+        and one["case"].startswith(f"growth with {what}")
+        and "seconds" in one
+    )
+
+
+def rows(results):
+    """(work, target, measured) for every line of the targets."""
+    big = max(
+        (one["n"] for one in results if one["work"] == "elbo" and one["who"] == "stategp"),
+        default=0,
+    )
+    mid = max(
+        (one["n"] for one in results if one["work"] == "exact" and one["who"] == "stategp"),
+        default=0,
+    )
+
+    def ratio(peer, theirs, ours, n, **job):
+        return seconds(results, peer, theirs, n, **job) / seconds(results, "stategp", ours, n)
+
+    found = []
+    for work, least in (("natural-step", "≥ 40"), ("elbo+gradient", "≥ 40"), ("elbo", "")):
+        for suffix, said in (("", "data summed up once"), ("/rows", "every pass over all data")):
+            times = ratio("markovflow", work, work + suffix, big)
+            found.append(
+                (f"{work}, N={big:.0e}, against Markovflow; {said}", least, f"{times:.0f}×")
+            )
+    found.append(
+        (
+            f"collapsed bound + gradient, N={big:.0e}, against celerite2.jax exact + gradient",
+            "≥ 5",
+            f"{ratio('celerite2', 'exact+gradient', 'collapsed+gradient', big):.0f}×",
+        )
+    )
+    for peer in ("gpflow", "gpytorch"):
+        found.append(
+            (
+                f"elbo+gradient, N={mid:.0e}, against {peer}",
+                "≥ 2000",
+                f"{ratio(peer, 'elbo+gradient', 'elbo+gradient', mid):.0f}×",
+            )
+        )
+    for peer, least in (("tinygp", "≥ 5"), ("celerite2", "≥ 0.25; stretch 1")):
+        found.append(
+            (
+                f"exact likelihood + gradient, N={mid:.0e}, against {peer}",
+                least,
+                f"{ratio(peer, 'exact+gradient', 'exact+gradient', mid):.2f}×",
+            )
+        )
+    for m in (10**4, 10**5):
+        per = seconds(results, "stategp", "sweep", m=m, kernel="matern52") / m * 1e6
+        found.append((f"sweep, d = 3, M = {m:.0e}", "≤ 1.5 µs", f"{per:.2f} µs per state"))
+    for what, work, key in (
+        ("N", "pack", "n"),
+        ("N", "elbo+gradient/rows", "n"),
+        ("N", "elbo+gradient", "n"),
+        ("M", "elbo+gradient", "m"),
+    ):
+        found.append(
+            (
+                f"growth of {work} with {what}",
+                "slope ≤ 1.1",
+                f"{slope(growth(results, what, work, key)):.2f}",
+            )
+        )
+    found.append(
+        (
+            "peak memory above the data",
+            "≤ 2 × the data",
+            f"{field(results, 'memory', 'share'):.2f} ×",
+        )
+    )
+    predicted = seconds(results, "stategp", "predict", mid)
+    passed = seconds(results, "stategp", "elbo/rows", big)
+    found.append(
+        (
+            f"mean and variance at {big:.0e} points, against a pass over as many data",
+            "≤ 3",
+            f"{predicted / passed:.1f}×",
+        )
+    )
+    for state, most in (("empty cache", "≤ 15 s"), ("filled cache", "≤ 6 s")):
+        taken = field(results, "first-fit", "process_seconds", state)
+        found.append((f"process start to first posterior, {state}", most, f"{taken:.1f} s"))
+    step = seconds(results, "markovflow", "natural-step", mid, likelihood="bernoulli") / seconds(
+        results, "stategp", "natural-step", mid, likelihood="bernoulli"
+    )
+    found.append((f"natural-step, Bernoulli, N={mid:.0e}, against Markovflow", "", f"{step:.1f}×"))
+    return found
+
+
+def table(results):
+    """The targets in Markdown; a dash where something was not measured."""
+    lines = ["| work | target | measured |", "|---|---|---|"]
+    for work, target, measured in rows(results):
+        said = "–" if "nan" in measured else measured
+        lines.append(f"| {work} | {target} | {said} |")
+    return "\n".join(lines).replace("e+0", "e")
+
+
+def draw(results, folder):
+    """Time against N, against M and against d, and time per point."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    names = {
+        "pack": "sum up the data (once)",
+        "elbo+gradient/rows": "bound + gradient, all data each time",
+        "elbo+gradient": "bound + gradient, data summed up",
+    }
+    for work, label in names.items():
+        points = growth(results, "N", work, "n")
+        if points:
+            axes[0].loglog(*zip(*points, strict=True), "o-", label=label)
+    for peer, work, label in (
+        ("markovflow", "elbo+gradient", "Markovflow bound + gradient"),
+        ("celerite2", "exact+gradient", "celerite2.jax exact + gradient"),
+        ("tinygp", "exact+gradient", "tinygp exact + gradient"),
+    ):
+        found = {
+            one["n"]: one["seconds"]
+            for one in results
+            if one["who"] == peer
+            and one["work"] == work
+            and "seconds" in one
+            and one["job"].get("likelihood", "gaussian") == "gaussian"
+        }
+        if found:
+            axes[0].loglog(*zip(*sorted(found.items()), strict=True), "s--", label=label, alpha=0.7)
+    axes[0].set(xlabel="observations N", ylabel="seconds", title="Gaussian, Matérn-3/2")
+    axes[0].legend(fontsize=7)
+    points = growth(results, "M", "elbo+gradient", "m")
+    if points:
+        axes[1].loglog(*zip(*points, strict=True), "o-")
+    axes[1].set(xlabel="inducing states M", ylabel="seconds", title="bound + gradient, N = 2M")
+    dims = {"matern12": 1, "matern32": 2, "matern52": 3, "matern72": 4}
+    for m in sorted({one["m"] for one in results if one["work"] == "sweep"}):
+        points = [
+            (dims[one["job"]["kernel"]], 1e6 * one["seconds"] / m)
+            for one in results
+            if one["work"] == "sweep" and one["m"] == m and "seconds" in one
+        ]
+        if points:
+            axes[2].plot(*zip(*points, strict=True), "o-", label=f"M = {m:,}")
+    axes[2].set(
+        xlabel="dimension of the state d", ylabel="µs per state", title="sweep", xticks=[1, 2, 3, 4]
+    )
+    axes[2].set_ylim(bottom=0)
+    axes[2].legend()
+    for axis in axes:
+        axis.grid(alpha=0.3)
+    file = folder / "scaling.png"
+    figure.savefig(file, dpi=110)
+    plt.close(figure)
+    return [file]

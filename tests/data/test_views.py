@@ -1,0 +1,128 @@
+"""The same data seen one by one, in rows and as moments: the same bound, the same derivatives."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stategp as sg
+from stategp import kernels as k
+from stategp.data import Moments, Observations, Rows, cut_cells, observe
+from stategp.inference import Collapsed, Sight
+from stategp.inference._seeing import fastest_rate
+from stategp.parameters import to_vector
+
+N = 800
+RNG = np.random.default_rng(0)
+X = np.sort(
+    np.concatenate([RNG.uniform(0, 4, N // 2), RNG.uniform(7, 9, N // 2 - 40), np.full(40, 3.3)])
+)
+F = np.sin(X)
+Z = jnp.array([0.3, 2.0, 3.3, 5.0, 8.8])  # data beyond both ends, on a location, and a gap
+SMOOTH = k.Matern32(variance=1.3, lengthscale=4.0)
+
+CASES = {
+    "gaussian": (
+        sg.GP(SMOOTH, sg.likelihoods.Gaussian(variance=0.1), sg.means.Constant(0.4)),
+        F + 0.3 * RNG.standard_normal(N),
+        {},
+        Moments,
+    ),
+    "gaussian, tiny noise, far away": (
+        sg.GP(k.Matern52(lengthscale=4.0), sg.likelihoods.Gaussian(variance=1e-6), 1e6),
+        1e6 + F + 1e-3 * RNG.standard_normal(N),
+        {},
+        Moments,
+    ),
+    "gaussian, noise known": (
+        sg.GP(SMOOTH + k.Cosine(period=9.0), sg.likelihoods.Gaussian(variance=0.1)),
+        F + 0.3 * RNG.standard_normal(N),
+        {"extras": {"noise_variance": RNG.uniform(0.05, 0.2, N)}},
+        Rows,
+    ),
+    "poisson, weights": (
+        sg.GP(SMOOTH, "poisson"),
+        RNG.poisson(np.exp(F)).astype(float),
+        {"weights": RNG.uniform(0.5, 2.0, N)},
+        Rows,
+    ),
+    "student-t": (
+        sg.GP(SMOOTH, sg.likelihoods.StudentT(scale=0.2)),
+        F + 0.2 * RNG.standard_t(4, N),
+        {},
+        Rows,
+    ),
+    "two latent functions": (
+        sg.GP(SMOOTH, sg.likelihoods.HeteroscedasticGaussian()),
+        F + np.exp(-1 + 0.3 * F) * RNG.standard_normal(N),
+        {},
+        Rows,
+    ),
+}
+
+
+def bound_and_gradient(model, data, few):
+    objective = Collapsed(model, data, Z)
+    objective.sight.few = few
+    value, gradient = objective(np.asarray(to_vector(model)))
+    return value, gradient, objective.sight.view
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cells_change_nothing(name):
+    model, y, given, kind = CASES[name]
+    data = observe(X, y, model.likelihood, **given)
+    value, gradient, one_by_one = bound_and_gradient(model, data, few=10**9)
+    packed_value, packed_gradient, packed = bound_and_gradient(model, data, few=1)
+    assert isinstance(one_by_one, Observations)
+    assert type(packed) is kind
+    # Numbers near 10⁶ are known to 10⁻¹⁰, which is 10⁻⁷ of the noise there.
+    rtol = 1e-10 if "far away" in name else 1e-11
+    np.testing.assert_allclose(packed_value, value, rtol=rtol)
+    np.testing.assert_allclose(packed_gradient, gradient, rtol=1e-7, atol=1e-7 * N)
+
+
+def test_cells_are_cut_anew_when_the_kernel_becomes_faster():
+    data = observe(X, F)
+    sight = Sight(data, Z, few=1)
+
+    def look(lengthscale):
+        return sight(sg.GP(k.Matern32(lengthscale=lengthscale)))[0]
+
+    slow = look(40.0)
+    assert look(30.0) is slow  # within the margin
+    faster = look(6.0)
+    assert len(faster.nodes) >= len(slow.nodes)
+    assert isinstance(look(0.05), Observations)  # hardly more observations than nodes
+    assert isinstance(look(40.0), Moments)
+
+
+def test_a_mean_function_of_the_user_s_is_not_interpolated():
+    model = sg.GP(SMOOTH, mean=lambda x: jnp.where(x > 2, 1.0, 0.0))
+    assert isinstance(Sight(observe(X, F), Z, few=1)(model)[0], Observations)
+
+
+@given(
+    st.lists(st.floats(0, 100), min_size=1, max_size=60),
+    st.lists(st.floats(0, 100), min_size=1, max_size=6, unique=True),
+    st.floats(0.1, 200),
+)
+def test_cells_hold_every_observation_once(x, inducing, widest):
+    x, inducing = np.sort(x), np.sort(inducing)
+    cells = cut_cells(x, inducing, widest, most=10**6)
+    assert cells.first[0] == 0
+    np.testing.assert_array_equal(cells.first[1:], np.cumsum(cells.size)[:-1])
+    assert cells.size.sum() == len(x)
+    assert np.all(cells.high - cells.low <= widest * (1 + 1e-12))
+    interval = np.searchsorted(inducing, x, side="right")
+    for first, size in zip(cells.first, cells.size, strict=True):
+        assert len(set(interval[first : first + size])) == 1
+    nodes = cells.nodes()
+    assert np.all((nodes >= cells.low[:, None]) & (nodes <= cells.high[:, None]))
+    assert cut_cells(x, inducing, 1e-9, most=0) is None or np.all(cells.high == cells.low)
+
+
+def test_fastest_rate_is_that_of_the_equation():
+    model = sg.GP(k.Matern32(lengthscale=2.0) + k.Cosine(period=1.0))
+    np.testing.assert_allclose(fastest_rate(model), 2 * np.pi)
