@@ -26,7 +26,7 @@ from stategp.shapes import pad_last, padded_blocks, padded_size
 
 WIDEST = 1.5  # the longest cell, times the fastest rate of the kernel
 _CACHED = 16_384  # observations that are looked at together on a CPU: they stay in its cache
-_MANY = 2**23  # and on devices that want work for many cores
+_MANY = 2**25  # and on devices that want work for many cores
 _HELD = 2**20  # and those that are copied together while moments are summed
 _WIDTHS = (16, 32, 64, 128, 256, 512)
 _DEGREES = 8  # coefficients of the reference that Gaussian observations are measured from

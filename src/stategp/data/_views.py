@@ -270,7 +270,8 @@ class Moments(View):
     """Gaussian observations with equal noise, as weighted sums over each cell.
 
     y is a smooth reference (an offset, and a polynomial in each cell) plus an excess. With
-    r = reference − f, Σ w (y − f)² = Σ w excess² + 2 Σ w excess r + Σ w r², and the last two are sums over nodes.
+    r = reference − f, Σ w (y − f)² = Σ w excess² + 2 Σ w excess r + Σ w r², and the last two are
+    sums over nodes.
     """
 
     cell_nodes: Float[Array, "cells order"]
