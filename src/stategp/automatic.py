@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stategp.data import Observations, place_inducing
+from stategp.data import Observations, distinct_inputs, place_inducing
 from stategp.inference import Certificate
 from stategp.models import GP
 from stategp.parameters import all_parameters, to_vector
@@ -183,7 +183,7 @@ class _Grid:
     """Inducing locations by number, as few compiled shapes as doubling gives."""
 
     def __init__(self, data: Observations):
-        self.data, self.most = data, len(np.unique(np.asarray(data.x)))
+        self.data, self.most = data, len(distinct_inputs(np.asarray(data.x)))
 
     def clip(self, count: int) -> int:
         """A power of two, or all distinct inputs where that is not much more."""

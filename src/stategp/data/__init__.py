@@ -4,6 +4,7 @@ from stategp.data._loaders import Counts, Folds, Solar, aircraft, coal, motorcyc
 from stategp.data._observations import (
     Observations,
     check_support,
+    distinct_inputs,
     extra_values,
     numbers,
     observe,
@@ -27,6 +28,7 @@ __all__ = [
     "check_support",
     "coal",
     "cut_cells",
+    "distinct_inputs",
     "extra_values",
     "motorcycle",
     "numbers",

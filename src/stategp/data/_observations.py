@@ -157,9 +157,14 @@ def relative_inputs(name: str, x: Any, origin: Origin) -> np.ndarray:
     return relative
 
 
+def distinct_inputs(x: np.ndarray) -> np.ndarray:
+    """Each input once; they must be in order."""
+    return x[np.append(True, x[1:] > x[:-1])]
+
+
 def place_inducing(inducing: Any, data: Observations) -> np.ndarray:
     """Inducing locations, measured from the origin: ordered and distinct."""
-    distinct = np.unique(np.asarray(data.x))
+    distinct = distinct_inputs(np.asarray(data.x))
     if isinstance(inducing, str):
         if inducing != "data":
             raise ValueError(

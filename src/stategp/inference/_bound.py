@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from stategp.chain import (
@@ -60,8 +61,9 @@ class Q(NamedTuple):
     target: ChainSites
 
 
-def geometry(model: GP, x: Float[Array, "*points"], inducing: States) -> Geometry:
+def geometry(model: GP, x: Float[Array | np.ndarray, "*points"], inducing: States) -> Geometry:
     """Everything that depends on the kernels and on where the points are."""
+    x = jnp.asarray(x)
     transitions = tuple(prior_transitions(kernel, inducing) for kernel in model.kernels)
     projections = tuple(
         project(kernel, inducing, x, prior)

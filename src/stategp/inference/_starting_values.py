@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.signal import lombscargle
 
-from stategp.data import Observations
+from stategp.data import Observations, distinct_inputs
 from stategp.models import GP
 from stategp.parameters import Parameter, Role, all_parameters, map_parameters, with_value
 
@@ -115,7 +115,7 @@ class _Guesses:
         return {"level": deviation, "slope": deviation / self.span}.get(role, 1.0)
 
     def _spacing(self) -> float:
-        gaps = np.diff(np.unique(self.x))
+        gaps = np.diff(distinct_inputs(self.x))
         return float(np.median(gaps)) if len(gaps) else self.span
 
     @functools.cached_property

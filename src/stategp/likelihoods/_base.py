@@ -19,6 +19,7 @@ from stategp.likelihoods._quadrature import (
     Tilted,
     derivatives,
     expectation,
+    expectation_and_slopes,
     product_hermite,
     several_derivatives,
     several_expectation,
@@ -67,6 +68,11 @@ class Likelihood(eqx.Module):
 
         They go forward: no array per quadrature node is kept.
         """
+        by_quadrature = type(self).expected_log_density is Likelihood.expected_log_density
+        if by_quadrature and self.latents == 1:
+            return expectation_and_slopes(
+                lambda f: self.log_density(y, f, extra), mean, variance, self.quadrature_order
+            )
 
         def terms(mean: Latent, variance: Latent) -> Points:
             return self.expected_log_density(y, mean, variance, extra)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from scipy.special import roots_hermitenorm
 
 Values = Float[Array, "*points"]
@@ -87,10 +87,38 @@ def expectation(function: Function, mean: Values, variance: Values, order: int) 
     return average + change * jnp.where(jnp.isfinite(curvature), curvature, 0.0) / 2
 
 
+def expectation_and_slopes(
+    function: Function, mean: Values, variance: Values, order: int
+) -> tuple[Values, Values, Values]:
+    """`expectation` and its derivatives in the mean and the variance, in one go over the nodes."""
+    nodes, weights = hermite(order)
+    wide = _is_wide(mean, variance)
+    deviation = jnp.sqrt(variance)
+
+    def term(totals: Sums, node: Float[Array, " 2"]) -> tuple[Sums, None]:
+        at = mean + deviation * node[0]
+        value, slope = jax.jvp(function, (at,), (jnp.ones_like(at),))
+        parts = (value, slope, node[0] * slope)
+        average, first, tilted = (t + node[1] * p for t, p in zip(totals, parts, strict=True))
+        return (average, first, tilted), None
+
+    table = jnp.asarray(np.stack([nodes, weights], axis=1))
+    start = (jnp.zeros_like(mean), jnp.zeros_like(mean), jnp.zeros_like(mean))
+    (average, first, tilted), _ = jax.lax.scan(term, start, table)
+    bend = derivatives(function, mean)[2]
+    narrow = jnp.where(jnp.isfinite(bend), bend, 0.0) / 2
+    return average, first, jnp.where(wide, tilted / (2 * jnp.where(wide, deviation, 1.0)), narrow)
+
+
+def _is_wide(mean: Several, variance: Several) -> Bool[Array, "..."]:
+    """Where the standard deviation is large enough to divide by."""
+    return variance > (1e-7 * (1 + jnp.abs(mean))) ** 2
+
+
 def _spread(mean: Several, variance: Several) -> tuple[Several, Several]:
     """The standard deviation, and a zero whose derivative in a tiny variance is one."""
     still = jax.lax.stop_gradient(variance)
-    wide = still > (1e-7 * (1 + jnp.abs(jax.lax.stop_gradient(mean)))) ** 2
+    wide = _is_wide(jax.lax.stop_gradient(mean), still)
     root = jnp.sqrt(jnp.where(wide, variance, 1.0))
     return jnp.where(wide, root, jnp.sqrt(still)), jnp.where(wide, 0.0, variance - still)
 
