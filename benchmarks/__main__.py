@@ -37,10 +37,10 @@ class Bench:
         """One measurement in a process of its own."""
         settings = {"variance": 1.0, "lengthscale": 2.0, "noise": 0.09, "kernel": "matern32"}
         job = settings | {"repeats": 5, "max_seconds": 60.0, "data": case["file"]} | job
+        environment = dict(os.environ, **job.pop("environment", {}))
         file = self.folder / "job.json"
         file.write_text(json.dumps(job | {"work": work}))
         began = time.perf_counter()
-        line, environment = "", dict(os.environ, **job.pop("environment", {}))
         command = [*self._python(who), str(file)]
         try:
             done = subprocess.run(
@@ -119,10 +119,9 @@ def make_case(folder, n, m, likelihood="gaussian", new=1000, spacing=None, name=
     return {"name": name, "file": str(file), "n": n, "m": m}
 
 
-def run_all(bench, folder, quick):
-    large, medium = (10**5, 10**4) if quick else (10**6, 10**5)
-    states = 100 if quick else 1000
-
+def sparse(bench, folder, quick):
+    """Bounds, gradients and natural-gradient steps of Gaussian observations."""
+    large, medium, states = sizes_of(quick)
     case = make_case(folder, 5000, 50)
     for work in ("elbo", "elbo+gradient", "natural-step"):
         bench.compare(case, work, ["markovflow", "gpflow", "gpytorch"])
@@ -139,20 +138,33 @@ def run_all(bench, folder, quick):
     for work in ("elbo", "elbo+gradient", "natural-step"):
         bench.compare(case, work, ["markovflow"], max_seconds=20)
         bench.run("stategp", case, f"{work}/rows")
+
+
+def exact(bench, folder, quick):
+    """The exact likelihood, and the bound that stands in for it."""
+    large, medium, states = sizes_of(quick)
+    case = make_case(folder, large, states)
     bench.run("stategp", case, "collapsed+gradient")
     for work in ("exact", "exact+gradient"):
         for peer in ("celerite2", "tinygp"):
             if peer in bench.peers:
                 bench.run(peer, case, work, repeats=3)
-
     case = make_case(folder, medium, states)
     for work in ("exact", "exact+gradient"):
         bench.compare(case, work, ["celerite2", "tinygp"])
 
+
+def bernoulli(bench, folder, quick):
+    """The same as `sparse` for a likelihood that needs quadrature."""
+    _, medium, states = sizes_of(quick)
     case = make_case(folder, medium, states, likelihood="bernoulli")
     for work in ("elbo", "elbo+gradient", "natural-step"):
         bench.compare(case, work, ["markovflow"], likelihood="bernoulli", max_seconds=20)
 
+
+def predictions(bench, folder, quick):
+    """Moments and joint samples at new points."""
+    large, medium, states = sizes_of(quick)
     case = make_case(folder, medium, states, new=large)
     bench.compare(case, "predict", ["markovflow"], repeats=3)
     case = make_case(folder, 5000, 50, new=2000)
@@ -161,23 +173,26 @@ def run_all(bench, folder, quick):
     case = make_case(folder, medium, states, new=medium)
     bench.run("stategp", case, "sample")
 
+
+def fits(bench, folder, quick):
+    """Whole fits, to within 0.1 % of the best bound we found."""
     case = make_case(folder, 10**4, 100, spacing=0.01)
     start = {"variance": 0.3, "lengthscale": 5.0, "noise": 0.3}
     best = bench.run("stategp", case, "fit", **start, target=None)
     if "value" in best:
-        goal = {"target": best["value"], "max_seconds": 120.0}
-        bench.compare(
-            case,
-            "fit",
-            ["celerite2", "tinygp", "markovflow", "gpflow", "gpytorch"],
-            **start,
-            **goal,
-        )
+        goal = {"target": best["value"], "max_seconds": 30.0 if quick else 120.0}
+        peers = ["celerite2", "tinygp", "markovflow", "gpflow", "gpytorch"]
+        bench.compare(case, "fit", peers, **start, **goal)
 
-    scaling(bench, folder, quick)
-    case = make_case(folder, 10**6 if quick else 10**7, 1000)
-    bench.run("stategp", case, "memory")
-    cold_start(bench, folder)
+
+def memory(bench, folder, quick):
+    """The peak above the data."""
+    bench.run("stategp", make_case(folder, 10**6 if quick else 10**7, 1000), "memory")
+
+
+def sizes_of(quick):
+    """Many observations, fewer, and inducing states."""
+    return (10**5, 10**4, 100) if quick else (10**6, 10**5, 1000)
 
 
 def scaling(bench, folder, quick):
@@ -196,13 +211,34 @@ def scaling(bench, folder, quick):
             bench.run("stategp", case, "sweep", kernel=kernel)
 
 
-def cold_start(bench, folder):
+def cold_start(bench, folder, quick):
     """From the start of a process to a posterior with learned hyperparameters."""
     case = make_case(folder, 10**4, 100, spacing=0.01, name="cold start")
     with tempfile.TemporaryDirectory() as cache:
         for state in ("empty cache", "filled cache"):
             named = case | {"name": f"first fit, {state}"}
             bench.run("stategp", named, "first-fit", environment={"STATEGP_CACHE": cache})
+
+
+PARTS = {
+    part.__name__.replace("_", "-"): part
+    for part in (
+        sparse,
+        exact,
+        bernoulli,
+        predictions,
+        fits,
+        scaling,
+        memory,
+        cold_start,
+    )
+}
+
+
+def merged(old, new):
+    """Earlier results, without those that were measured again."""
+    again = {(one["who"], one["case"], one["work"]) for one in new}
+    return [one for one in old if (one["who"], one["case"], one["work"]) not in again] + new
 
 
 def machine():
@@ -226,11 +262,15 @@ def machine():
 def main():
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="smaller sizes, a few minutes")
+    parser.add_argument("--only", help=f"some of {', '.join(PARTS)}; replaces them in today's file")
     parser.add_argument("--without-peers", action="store_true", help="stategp alone")
     parser.add_argument("--environments", type=Path, default=ROOT / ".venv-peers")
     parser.add_argument("--python", default="python3.11", help="for the environments of the peers")
     parser.add_argument("--out", type=Path, default=HERE / "results")
     options = parser.parse_args()
+    parts = options.only.split(",") if options.only else list(PARTS)
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}")
     peers = set() if options.without_peers else set(ENVIRONMENTS)
     if peers:
         script = HERE / "peers/make_environments.sh"
@@ -246,14 +286,20 @@ def main():
     print(f"{about['date']}, {about['machine']['processor']}, {about['machine']['cores']} cores\n")
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options.environments.resolve(), Path(folder), peers)
+        kind = "quick" if options.quick else "full"
+        file = options.out / f"{about['date']}-{kind}.json"
         try:
-            run_all(bench, Path(folder), options.quick)
+            for name in parts:
+                PARTS[name](bench, Path(folder), options.quick)
         except KeyboardInterrupt:
             print("interrupted: what was measured until then")
         finally:
-            kind = "quick" if options.quick else "full"
-            file = options.out / f"{about['date']}-{kind}.json"
-            file.write_text(json.dumps(about | {"results": bench.results}, indent=1))
+            if options.only and file.exists():
+                bench.results = merged(json.loads(file.read_text())["results"], bench.results)
+            text = json.dumps(about | {"results": bench.results}, indent=1)
+            partial = file.with_suffix(".partial")
+            partial.write_text(text)
+            partial.replace(file)
     print(f"\n{targets.table(bench.results)}\n\nwritten to {file}")
     for picture in targets.draw(bench.results, options.out):
         print(f"drawn: {picture}")

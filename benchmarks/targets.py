@@ -10,6 +10,7 @@ def seconds(results, who, work, n=None, m=None, likelihood="gaussian", **job):
     for one in reversed(results):
         same = one["who"] == who and one["work"] == work and (n is None or one["n"] == n)
         same = same and (m is None or one["m"] == m)
+        same = same and (work == "sweep" or not one["case"].startswith("growth"))
         same = same and one["job"].get("likelihood", "gaussian") == likelihood
         same = same and all(one["job"].get(name) == value for name, value in job.items())
         if same and "seconds" in one:

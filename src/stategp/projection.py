@@ -82,17 +82,19 @@ class Projection(eqx.Module):
         products = [precision * self.weights[i] * self.weights[j] for i, j in pairs]
         kept = jax.lax.optimization_barrier([*pulls, *products])
         sums = self._add(jnp.stack(kept), intervals)
-        place = np.zeros((size, size), dtype=int)
+        place = np.zeros((len(pairs), size, size))  # a product with zeros and ones: no gather
         for number, (i, j) in enumerate(pairs):
-            place[i, j] = place[j, i] = size + number
-        return Sites(sums[:, :size], sums[:, place])
+            place[number, i, j] = place[number, j, i] = 1.0
+        both = sums[:, size:] @ jnp.asarray(place.reshape(len(pairs), -1))
+        return Sites(sums[:, :size], both.reshape(-1, size, size))
 
     def _add(
         self, values: Float[Array, "columns cells *order"], intervals: int
     ) -> Float[Array, "intervals columns"]:
         """Sums over the points of every interval."""
         cells = jnp.sum(values, axis=-1) if values.ndim == 3 else values
-        return jax.ops.segment_sum(cells.T, self.interval, num_segments=intervals)
+        by_cell = jax.lax.optimization_barrier(cells.T)  # or it is put together while summing
+        return jax.ops.segment_sum(by_cell, self.interval, num_segments=intervals)
 
     def conditional_mean(
         self, states: Float[Array, "samples states dim"]

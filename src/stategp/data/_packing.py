@@ -51,10 +51,10 @@ def cut_cells(x: np.ndarray, inducing: np.ndarray, widest: float, most: int) -> 
     edges = np.searchsorted(x, inducing, side="left")  # an x on an inducing point lies right of it
     first = np.unique(np.concatenate([[0], edges[edges < len(x)]]))
     last = np.append(first[1:], len(x)) - 1
-    pieces = np.ceil((x[last] - x[first]) / widest)
+    pieces = np.maximum(np.ceil((x[last] - x[first]) / widest), 1)
     if not pieces.sum() <= most:
         return None
-    pieces = np.maximum(pieces.astype(int), 1)
+    pieces = pieces.astype(int)
     owner = np.repeat(np.arange(len(first)), pieces)
     number = np.arange(len(owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     starts = x[first][owner] + (x[last] - x[first])[owner] * number / pieces[owner]
