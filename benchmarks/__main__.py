@@ -52,6 +52,7 @@ class Bench:
             report = {"peer": who, "error": "stopped after 900 s"}
         except (json.JSONDecodeError, IndexError):
             report = {"peer": who, "error": f"no answer; last words: {done.stderr[-300:]}"}
+        del job["data"]
         report |= {"work": work, "who": who, "case": case["name"], "job": job}
         report |= {"n": case["n"], "m": case["m"], "process_seconds": time.perf_counter() - began}
         report = check(report, self.results)
@@ -254,7 +255,7 @@ def machine():
     return {
         "processor": model,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
-        "system": platform.platform(),
+        "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
     }
 

@@ -173,7 +173,7 @@ def draw(results, folder):
         if found:
             axes[0].loglog(*zip(*sorted(found.items()), strict=True), "s--", label=label, alpha=0.7)
     axes[0].set(xlabel="observations N", ylabel="seconds", title="Gaussian, Matérn-3/2")
-    axes[0].legend(fontsize=7)
+    axes[0].legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
     points = growth(results, "M", "elbo+gradient", "m")
     if points:
         axes[1].loglog(*zip(*points, strict=True), "o-")
