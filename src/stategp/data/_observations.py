@@ -43,12 +43,12 @@ class Observations(View):
 
     @property
     def total(self) -> Float[Array, ""]:
-        return jnp.sum(self.weights)
+        return jnp.sum(jnp.asarray(self.weights))
 
     def expected(
         self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
     ) -> Expected:
-        value, slope, curvature = likelihood.expected_slopes(self.y, mean, variance, self.extra)
+        value, slope, curvature = likelihood.expected_slopes(self._y, mean, variance, self._extra)
         if clip:
             curvature = jnp.minimum(curvature, 0.0)
         return Expected(self._sum(value), self._weigh(slope), self._weigh(curvature))
@@ -56,7 +56,7 @@ class Observations(View):
     def log_density(
         self, likelihood: Likelihood, mean: Latent, variance: Latent
     ) -> Float[Array, ""]:
-        return self._sum(likelihood.expected_log_density(self.y, mean, variance, self.extra))
+        return self._sum(likelihood.expected_log_density(self._y, mean, variance, self._extra))
 
     def start(self, likelihood: Likelihood, guess: Latent, shift: Latent) -> tuple[Latent, Latent]:
         found = self.expected(likelihood, guess, likelihood.guess_variance(guess))
@@ -64,13 +64,22 @@ class Observations(View):
         return found.slope + precision * (guess - shift), precision
 
     def highest(self, likelihood: Likelihood) -> Float[Array, ""]:
-        return self._sum(likelihood.highest_log_density(self.y, self.extra))
+        return self._sum(likelihood.highest_log_density(self._y, self._extra))
+
+    @property
+    def _y(self) -> Float[Array, " points"]:
+        return jnp.asarray(self.y)
+
+    @property
+    def _extra(self) -> Float[Array, " points"]:
+        return jnp.asarray(self.extra)
 
     def _sum(self, values: Float[Array, " points"]) -> Float[Array, ""]:
-        return jnp.sum(self.weights * values)
+        return jnp.sum(jnp.asarray(self.weights) * values)
 
     def _weigh(self, values: Latent) -> Latent:
-        return values * (self.weights if values.ndim == 1 else self.weights[:, None])
+        weights = jnp.asarray(self.weights)
+        return values * (weights if values.ndim == 1 else weights[:, None])
 
 
 def observe(

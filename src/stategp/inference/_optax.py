@@ -235,6 +235,7 @@ def _minibatch_step(optimiser: optax.GradientTransformation) -> Any:
 def take_batch(data: Observations, at: Int[Array, " batch"]) -> Observations:
     """Some of the observations, weighted so that they stand for all."""
     share = len(data) / len(at)
-    columns = (data.x[at], data.y[at], data.extra[at], share * data.weights[at])
+    x, y, extra, weights = (jnp.asarray(v)[at] for v in (data.x, data.y, data.extra, data.weights))
+    columns = (x, y, extra, share * weights)
     batch: Observations = eqx.tree_at(lambda d: (d.x, d.y, d.extra, d.weights), data, columns)
     return batch
