@@ -110,19 +110,10 @@ def chebyshev(t: Array, order: int = ORDER) -> list[Array]:
     return terms
 
 
-class Rows(View):
-    """Observations in rows of equal width, each row inside one cell; rows come in blocks.
-
-    Entries of a row beyond those filled repeat the last one and weigh nothing.
-    """
+class InCells(View):
+    """Observations seen through the nodes of cells."""
 
     cell_nodes: Float[Array, "cells order"]
-    cell: Int[Array, " rows"]
-    filled: Int[Array, "blocks block"]
-    t: Float[Array, "blocks block width"]  # place in the cell, −1 to 1
-    y: Float[Array, "blocks block width"]
-    extra: Float[Array, "..."]  # one number if all are the same
-    weights: Float[Array, "..."]
     total_weight: Float[Array, ""]
     origin: Origin
 
@@ -137,6 +128,20 @@ class Rows(View):
     @property
     def total(self) -> Float[Array, ""]:
         return self.total_weight
+
+
+class Rows(InCells):
+    """Observations in rows of equal width, each row inside one cell; rows come in blocks.
+
+    Entries of a row beyond those filled repeat the last one and weigh nothing.
+    """
+
+    cell: Int[Array, " rows"]
+    filled: Int[Array, "blocks block"]
+    t: Float[Array, "blocks block width"]  # place in the cell, −1 to 1
+    y: Float[Array, "blocks block width"]
+    extra: Float[Array, "..."]  # one number if all are the same
+    weights: Float[Array, "..."]
 
     def expected(
         self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
@@ -266,7 +271,7 @@ def positive_precision(likelihood: Likelihood, curvature: Array) -> Array:
 # --- Gaussian observations ---------------------------------------------------------------------
 
 
-class Moments(View):
+class Moments(InCells):
     """Gaussian observations with equal noise, as weighted sums over each cell.
 
     y is a smooth reference (an offset, and a polynomial in each cell) plus an excess. With
@@ -274,27 +279,12 @@ class Moments(View):
     sums over nodes.
     """
 
-    cell_nodes: Float[Array, "cells order"]
     weights: Nodes  # Σ w ℓ(x), where ℓ is the interpolating polynomial of the node
     excess: Nodes  # Σ w (y − reference) ℓ(x)
     reference: Nodes  # measured from the offset
     offset: Float[Array, ""]
     spread: Float[Array, ""]  # Σ w (y − reference)²
-    total_weight: Float[Array, ""]
     extra: Float[Array, ""]
-    origin: Origin
-
-    @property
-    def nodes(self) -> Float[Array, "cells order"]:
-        return self.cell_nodes
-
-    @property
-    def user_nodes(self) -> Nodes:
-        return self.nodes.reshape(-1) + self.origin
-
-    @property
-    def total(self) -> Float[Array, ""]:
-        return self.total_weight
 
     def expected(
         self, likelihood: Any, mean: Latent, variance: Latent, *, clip: bool = False
