@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,6 +17,7 @@ class Regression(NamedTuple):
 def gp(kernel, x, y, noise, x_new) -> Regression:
     """Exact GP regression from the kernel's closed form; `noise` is a number or one per point."""
     x, x_new = jnp.asarray(x), jnp.asarray(x_new)
+    kernel = jax.jit(kernel.__call__)
     C = np.asarray(kernel(x, x)) + np.diag(np.broadcast_to(noise, len(x)))
     cross = np.asarray(kernel(x_new, x))
     L = np.linalg.cholesky(C)
@@ -28,26 +30,21 @@ def gp(kernel, x, y, noise, x_new) -> Regression:
 
 def state_covariances(kernel, z, x):
     """Covariances of the states at z, and of f(x) with them, from A and P₀ alone."""
+    z, x = np.asarray(z), np.asarray(x)
     d, P0, H = kernel.state_dim, np.asarray(kernel.stationary_covariance()), kernel.emission()
     H = np.asarray(H)
-    Kuu = np.zeros((len(z) * d, len(z) * d))
-    Kfu = np.zeros((len(x), len(z) * d))
-    step = {}
-
-    def A(dt):
-        if dt not in step:
-            step[dt] = np.asarray(kernel.transition(jnp.asarray(dt)))
-        return step[dt]
-
-    for i in range(len(z)):
-        for j in range(len(z)):
-            block = A(z[i] - z[j]) @ P0 if i >= j else (A(z[j] - z[i]) @ P0).T
-            Kuu[i * d : (i + 1) * d, j * d : (j + 1) * d] = block
-    for n in range(len(x)):
-        for j in range(len(z)):
-            later = x[n] >= z[j]
-            row = H @ A(x[n] - z[j]) @ P0 if later else A(z[j] - x[n]) @ P0 @ H
-            Kfu[n, j * d : (j + 1) * d] = row
+    later = jax.jit(jax.vmap(jax.vmap(kernel.transition)))
+    among, ahead, behind = (
+        np.asarray(later(jnp.asarray(np.maximum(lags, 0.0))))
+        for lags in (z[:, None] - z, x[:, None] - z, z - x[:, None])
+    )
+    lower = (among @ P0).transpose(0, 2, 1, 3)
+    order = np.arange(len(z))
+    blocks = np.where(
+        (order[:, None] >= order)[:, None, :, None], lower, lower.transpose(2, 3, 0, 1)
+    )
+    rows = np.where((x[:, None] >= z)[..., None], H @ ahead @ P0, behind @ P0 @ H)
+    Kuu, Kfu = blocks.reshape(len(z) * d, -1), rows.reshape(len(x), -1)
     return Kuu, Kfu
 
 

@@ -4,17 +4,27 @@ import dataclasses
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import jax.numpy as jnp
 import numpy as np
 
+from stategp.additive import AdditivePosterior, learn_additive
 from stategp.automatic import Auto, as_auto, choose
-from stategp.data import Observations, observe, place_inducing
-from stategp.inference import ChainSites, PowerEP, Sight, infer, starting_model, transfer_sites
+from stategp.data import Observations, Observed, observe, observe_table, place_all, place_inducing
+from stategp.inference import (
+    ChainSites,
+    FitResult,
+    PowerEP,
+    Sight,
+    infer,
+    starting_additive,
+    starting_model,
+    transfer_sites,
+)
 from stategp.learning import learn as learn_posterior
 from stategp.memory import make_room
-from stategp.models import GP
+from stategp.models import GP, AdditiveGP
 from stategp.parameters import Parameter, map_parameters
 from stategp.posterior import Posterior
 from stategp.progress import Progress
@@ -30,8 +40,12 @@ class NotConvergedWarning(UserWarning):
     """A fit stopped before it reached an optimum."""
 
 
+@overload
+def condition(model: GP, x: Any, y: Any, **options: Any) -> Posterior: ...
+@overload
+def condition(model: AdditiveGP, x: Any, y: Any, **options: Any) -> AdditivePosterior: ...
 def condition(
-    model: GP | Any,
+    model: GP | AdditiveGP | Any,
     x: Any,
     y: Any,
     *,
@@ -48,17 +62,19 @@ def condition(
     max_steps: Any = None,
     tolerance: Any = None,
     progress: bool | None = None,
-) -> Posterior:
+) -> Any:
     """The posterior for the hyperparameters as they are.
 
     Arguments:
         model: what is believed about the function and how it is observed.
-        x: inputs, one-dimensional, in any order; repeated values are fine.
+        x: inputs, one-dimensional, in any order; repeated values are fine. Additive models: an
+            array with a column for each kernel, a dictionary of columns or a data frame.
         y: observations; NaN means missing.
         inducing: how the posterior is represented: "auto" (as many inducing points as it takes,
             see `posterior.certificate`; `sg.Auto(tolerance=…)` says how exactly), a number (placed
             by the quantiles of x over its range), an increasing array of locations, or "data",
-            which loses nothing.
+            which loses nothing. Additive models: one of these for all inputs, or a dictionary or
+            list with one for each; "auto" is 64 or as many as the input has distinct values.
         noise_variance: Gaussian observations: known noise variances, one number or one per
             observation, added to that of the likelihood.
         exposure: counts: what the rate is multiplied by, one number or one per observation.
@@ -90,15 +106,24 @@ def condition(
         model, method, optimiser, batch_size, step_size, 1, seed, max_steps, tolerance
     )
     extras = {"noise_variance": noise_variance, "exposure": exposure, "trials": trials}
+    frozen = map_parameters(_freeze, model)
+    if isinstance(model, AdditiveGP):
+        rows = observe_table(model.names, x, y, model.likelihood, extras=extras, weights=weights)
+        settings.check(model, rows)
+        additive = _run_additive(frozen, rows, inducing, settings, progress)
+        return dataclasses.replace(additive, model=model)
     data = observe(x, y, model.likelihood, extras=extras, weights=weights)
     settings.check(model, data)
-    frozen = map_parameters(_freeze, model)
     posterior = _run(lambda _: frozen, data, inducing, settings, progress)
     return dataclasses.replace(posterior, model=model)
 
 
+@overload
+def fit(model: GP, x: Any, y: Any, **options: Any) -> Posterior: ...
+@overload
+def fit(model: AdditiveGP, x: Any, y: Any, **options: Any) -> AdditivePosterior: ...
 def fit(
-    model: GP | Any,
+    model: GP | AdditiveGP | Any,
     x: Any,
     y: Any,
     *,
@@ -116,7 +141,7 @@ def fit(
     max_steps: Any = None,
     tolerance: Any = None,
     progress: bool | None = None,
-) -> Posterior:
+) -> Any:
     """Learn the hyperparameters, then infer.
 
     Maximises the bound (plus the log priors, if parameters have any). Hyperparameters that were
@@ -140,6 +165,11 @@ def fit(
         model, method, optimiser, batch_size, step_size, starts, seed, max_steps, tolerance
     )
     extras = {"noise_variance": noise_variance, "exposure": exposure, "trials": trials}
+    if isinstance(model, AdditiveGP):
+        rows = observe_table(model.names, x, y, model.likelihood, extras=extras, weights=weights)
+        start = starting_additive(model, rows)
+        settings.check(start, rows)
+        return _run_additive(start, rows, inducing, settings, progress)
     data = observe(x, y, model.likelihood, extras=extras, weights=weights)
     settings.check(starting_model(model, data), data)
     return _run(
@@ -182,10 +212,31 @@ def _run(
             posterior = choose(start, data, auto, bound=bound, learn=learn, settings=settings)
     finally:
         show.close()
-    result = posterior.fit_result
-    if result is not None and not result.converged:
-        warnings.warn(f"the fit did not converge: {result}", NotConvergedWarning, stacklevel=3)
+    _warn(posterior.fit_result)
     return posterior
+
+
+def _run_additive(
+    start: AdditiveGP,
+    rows: Observed,
+    inducing: Inducing,
+    settings: Settings,
+    progress: bool | None,
+) -> AdditivePosterior:
+    make_room()
+    show = Progress(sys.stderr.isatty() if progress is None else progress)
+    try:
+        locations = place_all(inducing, rows, start.names)
+        posterior = learn_additive(start, rows, locations, settings, show)
+    finally:
+        show.close()
+    _warn(posterior.fit_result)
+    return posterior
+
+
+def _warn(result: FitResult | None) -> None:
+    if result is not None and not result.converged:
+        warnings.warn(f"the fit did not converge: {result}", NotConvergedWarning, stacklevel=4)
 
 
 def _warm_start(
@@ -206,5 +257,7 @@ def _freeze(parameter: Parameter) -> Parameter:
 
 
 def _check_model(model: object) -> None:
-    if not isinstance(model, GP):
-        raise ValueError(f"model must be an sg.GP, got {type(model).__name__}: {model!r}")
+    if not isinstance(model, GP | AdditiveGP):
+        raise ValueError(
+            f"model must be an sg.GP or an sg.AdditiveGP, got {type(model).__name__}: {model!r}"
+        )

@@ -1,39 +1,32 @@
 """What the user holds after inference."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stategp.chain import PairMarginals, prior_transitions, psd_cholesky, sample_states
-from stategp.chain._linalg import times
-from stategp.chain._sweep import Affine, follow
-from stategp.data import Observations, check_support, extra_values, place_inducing, relative_inputs
-from stategp.data import numbers as as_numbers
-from stategp.inference import (
-    Certificate,
-    ChainSites,
-    FitResult,
-    geometry,
-    infer,
-    latent_moments,
-    prior_mean,
-)
-from stategp.kernels import Kernel, Sum
-from stategp.likelihoods import Likelihood
+from stategp.chain import PairMarginals
+from stategp.data import Observations, place_inducing, relative_inputs
+from stategp.inference import Certificate, ChainSites, FitResult, infer
 from stategp.models import GP
-from stategp.projection import Projection
-from stategp.shapes import pad_last, padded_blocks, padded_size
+from stategp.prediction import (
+    Chain,
+    Latent,
+    Points,
+    Predicts,
+    States,
+    as_key,
+    component_moments,
+    padded,
+    predict,
+    sample,
+    summands_of,
+)
 
-Points = Float[Array, " points"]
-Latent = Float[Array, "points *latents"]  # one column per latent function if there are several
-States = Float[Array, " states"]
 
-
-class Posterior(eqx.Module):
+class Posterior(Predicts):
     """The posterior of f, as a Gauss–Markov chain of states at the inducing locations.
 
     Made by `sg.condition` and `sg.fit`; predictions take inputs in any order, inside or outside
@@ -69,42 +62,8 @@ class Posterior(eqx.Module):
         >>> mean, variance = posterior.predict_f([0.5, 10.0])
         """
         x = self._relative(x_new)
-        mean, variance = _predict(self.chain, _padded(x))
+        mean, variance = predict(self.chain, padded(x))
         return mean[: len(x)], variance[: len(x)]
-
-    def predict_y(self, x_new: Any, **extras: Any) -> tuple[Points, Points]:
-        """Mean and variance of a new observation.
-
-        What the likelihood reads beside y is given by name, as for `fit`: `noise_variance` (the
-        known part), `exposure` or `trials`.
-        """
-        mean, variance = self.predict_f(x_new)
-        return self.model.likelihood.predict(mean, variance, self._extra(len(mean), extras))
-
-    def log_density(self, x_new: Any, y_new: Any, **extras: Any) -> Points:
-        """Log predictive density of each new observation on its own (NaN where y is NaN)."""
-        mean, variance = self.predict_f(x_new)
-        extra = self._extra(len(mean), extras)
-        y = as_numbers("y_new", [y_new] * len(mean) if np.ndim(y_new) == 0 else y_new)
-        if len(y) != len(mean):
-            raise ValueError(f"y_new must have one value per point, got {len(y)} for {len(mean)}")
-        check_support(self.model.likelihood, "y_new", y, np.asarray(extra))
-        return _log_predictive(self.model.likelihood, jnp.asarray(y), mean, variance, extra)
-
-    def sample_y(
-        self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1, **extras: Any
-    ) -> Float[Array, "samples points"]:
-        """New observations, for joint samples of the latent function.
-
-        >>> import numpy as np, stategp as sg
-        >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
-        >>> posterior.sample_y(0, [0.5, 10.0], num_samples=3).shape
-        (3, 2)
-        """
-        f_key, y_key = jax.random.split(_as_key(key))
-        f = self.sample_f(f_key, x_new, num_samples)
-        extra = jnp.broadcast_to(self._extra(f.shape[1], extras)[None], f.shape[:2])
-        return self.model.likelihood.sample(y_key, f, extra)
 
     def sample_f(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
@@ -125,7 +84,7 @@ class Posterior(eqx.Module):
             latents = () if len(self.model.kernels) == 1 else (len(self.model.kernels),)
             return jnp.zeros((max(num_samples, 0), len(x), *latents))
         negative = self.indefinite or not self.model.likelihood.log_concave
-        f = _sample(self.chain, _as_key(key), _padded(x), num_samples, negative)
+        f = sample(self.chain, as_key(key), padded(x), num_samples, negative)
         return f[:, : len(x)]
 
     def components(self, x_new: Any) -> dict[str, tuple[Points, Points]]:
@@ -134,10 +93,10 @@ class Posterior(eqx.Module):
         With several latent functions the names start with the number of the function: "1.cosine".
         """
         x = self._relative(x_new)
-        summands = [_summands(kernel) for kernel in self.model.kernels]
-        moments = _component_moments(
+        summands = [summands_of(kernel) for kernel in self.model.kernels]
+        moments = component_moments(
             self.chain,
-            _padded(x),
+            padded(x),
             tuple(tuple(kernels.values()) for kernels in summands),
         )
         several = len(summands) > 1
@@ -170,27 +129,10 @@ class Posterior(eqx.Module):
         return self.log_marginal_likelihood() - self.elbo
 
     @property
-    def chain(self) -> "Chain":
+    def chain(self) -> Chain:
         """What predictions need, padded to one of few sizes."""
-        states = len(self.relative_inducing)
-        size = padded_size(states)
-        # The interval after the last state stays last; those put in before it are never read.
-        places = np.minimum(np.arange(size + 1), states)
-        sites, marginals = jax.tree.map(lambda leaf: leaf[places], (self.sites, self.marginals))
-        counts = (np.arange(size + 1) < states) | (np.arange(size + 1) == size)
-        sites = jax.tree.map(
-            lambda leaf: jnp.where(counts.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, 0.0), sites
-        )
-        return Chain(
-            self.model,
-            jnp.asarray(pad_last(np.asarray(self.relative_inducing), size)),
-            jnp.asarray(float(self.data.origin)),
-            sites,
-            marginals,
-        )
-
-    def _extra(self, points: int, extras: dict[str, Any]) -> Points:
-        return jnp.asarray(extra_values(self.model.likelihood, points, extras))
+        inducing = np.asarray(self.relative_inducing)
+        return Chain.padded(self.model, inducing, self.data.origin, self.sites, self.marginals)
 
     def _relative(self, x_new: Any) -> Points:
         return jnp.asarray(relative_inputs("x_new", x_new, self.data.origin))
@@ -207,144 +149,3 @@ class Posterior(eqx.Module):
         if self.fit_result is not None:
             lines.append(f"  fit {self.fit_result}")
         return "\n".join(lines)
-
-
-_BLOCK = 16_384  # points that are predicted together
-
-
-def _padded(x: Points) -> Float[Array, " padded"]:
-    """Repeat the last point up to one of few sizes (many points: whole blocks)."""
-    size = padded_size(len(x)) if len(x) <= _BLOCK else _BLOCK * padded_blocks(len(x) / _BLOCK)
-    return jnp.pad(x, (0, size - len(x)), mode="edge") if len(x) else jnp.zeros(size)
-
-
-def _as_key(key: Any) -> PRNGKeyArray:
-    if isinstance(key, int | np.integer):
-        return jax.random.key(int(key))
-    if not isinstance(key, jax.Array):
-        raise ValueError(f"key must be a JAX random key or a whole number, got {key!r}")
-    return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
-
-
-def _summands(kernel: Kernel) -> dict[str, Kernel]:
-    if isinstance(kernel, Sum):
-        return dict(zip(kernel.names, kernel.kernels, strict=True))
-    return {type(kernel).__name__.lower(): kernel}
-
-
-class Chain(NamedTuple):
-    """What predictions need of a posterior."""
-
-    model: GP
-    inducing: States
-    origin: Float[Array, ""]
-    sites: ChainSites
-    marginals: tuple[PairMarginals, ...]
-
-
-@jax.jit
-def _predict(chain: Chain, x: Points) -> tuple[Latent, Latent]:
-    """In blocks, so that memory beyond the answer stays bounded."""
-
-    def block(x: Points) -> tuple[Latent, Latent]:
-        shape = geometry(chain.model, x, chain.inducing)
-        mean, variance = latent_moments(shape.projections, chain.marginals)
-        return mean + prior_mean(chain.model, x + chain.origin), variance
-
-    if len(x) <= _BLOCK:
-        return block(x)
-    found = jax.lax.map(block, x.reshape(-1, _BLOCK))
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
-
-
-@jax.jit
-def _log_predictive(
-    likelihood: Likelihood, y: Points, mean: Latent, variance: Latent, extra: Points
-) -> Points:
-    # A missing y must not disturb what is computed for it; a valid value stands in.
-    missing = jnp.isnan(y)
-    stand_in = y[jnp.argmin(missing)] if len(y) else 0.0
-    density = likelihood.log_predictive_density(
-        jnp.where(missing, stand_in, y), mean, variance, extra
-    )
-    return jnp.where(missing, jnp.nan, density)
-
-
-@jax.jit
-def _component_moments(
-    chain: Chain,
-    x: Points,
-    summands: tuple[tuple[Kernel, ...], ...],
-) -> list[list[tuple[Points, Points]]]:
-    shape = geometry(chain.model, x, chain.inducing)
-    return [
-        _split(projection, q, kernels)
-        for projection, q, kernels in zip(shape.projections, chain.marginals, summands, strict=True)
-    ]
-
-
-def _split(
-    projection: Projection, marginals: PairMarginals, summands: tuple[Kernel, ...]
-) -> list[tuple[Points, Points]]:
-    """Each summand owns consecutive parts of the state: the weights of the others become zero."""
-    dims = np.arange(len(projection.weights) // 2)
-    moments, first_dim, first_block = [], 0, 0
-    for kernel in summands:
-        own = (dims >= first_dim) & (dims < first_dim + kernel.state_dim)
-        blocks = len(kernel.blocks())
-        part = Projection(
-            projection.interval,
-            tuple(
-                w if mine else jnp.zeros_like(w)
-                for w, mine in zip(projection.weights, np.tile(own, 2), strict=True)
-            ),
-            projection.residual[first_block : first_block + blocks],
-        )
-        moments.append(part.marginals(marginals))
-        first_dim, first_block = first_dim + kernel.state_dim, first_block + blocks
-    return moments
-
-
-@jax.jit(static_argnames=("num_samples", "indefinite"))
-def _sample(
-    chain: Chain,
-    key: PRNGKeyArray,
-    x: Points,
-    num_samples: int,
-    indefinite: bool,
-) -> Float[Array, "samples points *latents"]:
-    """The paper's sampler: a prior sample, corrected by what the states say (appendix A.2)."""
-    model, inducing = chain.model, chain.inducing
-    shape = geometry(model, x, inducing)
-    functions = []
-    for number, kernel in enumerate(model.kernels):
-        prior_key, posterior_key = jax.random.split(jax.random.fold_in(key, number))
-        prior_f, prior_states = _sample_prior(kernel, prior_key, x, inducing, num_samples)
-        states = sample_states(
-            shape.transitions[number],
-            chain.sites[number],
-            posterior_key,
-            num_samples,
-            indefinite=indefinite,
-        )
-        correction = shape.projections[number].conditional_mean(states - prior_states)
-        mean = model.means[number](x + chain.origin)
-        functions.append(prior_f + correction + mean[None, :])
-    return functions[0] if len(functions) == 1 else jnp.stack(functions, axis=-1)
-
-
-def _sample_prior(
-    kernel: Kernel, key: PRNGKeyArray, x: Points, inducing: States, num_samples: int
-) -> tuple[Float[Array, "samples points"], Float[Array, "samples states dim"]]:
-    """Joint prior samples of f at x and of the states at the inducing locations."""
-    everywhere = jnp.concatenate([x, inducing])
-    order = jnp.argsort(everywhere)
-    transitions = prior_transitions(kernel, everywhere[order])
-    A, Q = (jnp.moveaxis(leaf[:-1], 0, -1) for leaf in (transitions.A, transitions.Q))
-    white = jax.random.normal(key, (kernel.state_dim, num_samples, len(everywhere)))
-    noise = times(psd_cholesky(Q), white)
-    before = follow(Affine(A, noise), jnp.zeros(noise.shape[:2]))
-    path = times(A, before) + noise
-    states = jnp.zeros_like(path).at[..., order].set(path)  # back from sorted to given order
-    f = jnp.einsum("d,dsn->sn", kernel.emission(), states[..., : len(x)])
-    return f, jnp.transpose(states[..., len(x) :], (1, 2, 0))

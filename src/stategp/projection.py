@@ -36,14 +36,28 @@ class Projection(eqx.Module):
     """
 
     interval: Int[Array, " cells"]
-    weights: tuple[Grid, ...]  # on the left state, then on the right one
+    # On the left state, then on the right one: one array for each, or all in one.
+    weights: tuple[Grid, ...] | Float[Array, "pair cells *order"]
     residual: tuple[Grid, ...]  # the parts of a sum, in the kernel's order
 
     def marginals(self, pairs: PairMarginals) -> tuple[Points, Points]:
         """Mean and variance of f at the points under q."""
-        mean = _total(w * self._look_up(pairs.mean[:, i]) for i, w in enumerate(self.weights))
         variance = self._spread(pairs.covariance) + _total(self.residual)
-        return mean.reshape(-1), variance.reshape(-1)
+        return self.means(pairs.mean), variance.reshape(-1)
+
+    def means(self, pairs: Float[Array, "intervals pair"]) -> Points:
+        """Mean of f at the points, from those of the states."""
+        if self._in_entries:
+            mean = _total(w * self._look_up(pairs[:, i]) for i, w in enumerate(self.weights))
+        else:
+            rows = self._rows
+            table = pairs[self.interval].T
+            mean = dot(rows, table if rows.ndim == 2 else table[..., None])
+        return mean.reshape(-1)
+
+    @property
+    def _rows(self) -> Float[Array, "pair cells *order"]:
+        return jnp.stack(self.weights) if isinstance(self.weights, tuple) else self.weights
 
     @property
     def _in_entries(self) -> bool:
@@ -52,7 +66,7 @@ class Projection(eqx.Module):
     def _spread(self, covariance: Float[Array, "intervals pair pair"]) -> Grid:
         """wᵀ Σ w."""
         if not self._in_entries:
-            rows = jnp.stack(self.weights)
+            rows = self._rows
             table = jnp.moveaxis(covariance[self.interval], 0, -1)
             table = table if rows.ndim == 2 else table[..., None]
             return dot(rows, apply(table, rows))
@@ -70,14 +84,13 @@ class Projection(eqx.Module):
         """The sites that sum factors exp(linear·f − ½ precision·f²) of all points."""
         grid, size = self.weights[0].shape, len(self.weights)
         linear, precision = linear.reshape(grid), precision.reshape(grid)
-        pulls = [linear * w for w in self.weights]
         if not self._in_entries:
-            rows = jnp.stack(self.weights)
+            rows = self._rows
             outer = (precision[None] * rows)[:, None] * rows[None]
-            both = self._add(
-                jnp.concatenate([jnp.stack(pulls), outer.reshape(-1, *grid)]), intervals
-            )
+            both = jnp.concatenate([linear[None] * rows, outer.reshape(-1, *grid)])
+            both = self._add(both, intervals)
             return Sites(both[:, :size], both[:, size:].reshape(-1, size, size))
+        pulls = [linear * w for w in self.weights]
         pairs = [(i, j) for i in range(size) for j in range(i + 1)]
         products = [precision * self.weights[i] * self.weights[j] for i, j in pairs]
         kept = jax.lax.optimization_barrier([*pulls, *products])
@@ -87,6 +100,11 @@ class Projection(eqx.Module):
             place[number, i, j] = place[number, j, i] = 1.0
         both = sums[:, size:] @ jnp.asarray(place.reshape(len(pairs), -1))
         return Sites(sums[:, :size], both.reshape(-1, size, size))
+
+    def gather_linear(self, linear: Points, intervals: int) -> Float[Array, "intervals pair"]:
+        """The linear part of `gather`."""
+        own = linear.reshape(self.weights[0].shape)
+        return self._add(own[None] * self._rows, intervals)
 
     def _add(
         self, values: Float[Array, "columns cells *order"], intervals: int
@@ -102,7 +120,32 @@ class Projection(eqx.Module):
         """E[f(x) | u] for given states."""
         padded = jnp.pad(states, ((0, 0), (1, 1), (0, 0)))
         pairs = jnp.concatenate([padded[:, :-1], padded[:, 1:]], axis=-1)
-        return _total(w[None] * pairs[:, self.interval, i] for i, w in enumerate(self.weights))
+        return jnp.einsum("snp,pn->sn", pairs[:, self.interval], self._rows)
+
+
+class AtStates(eqx.Module):
+    """f at points that are inducing points: given the state there, nothing about it is unknown."""
+
+    number: Int[Array, " points"]  # of the state at each point
+    emission: Float[Array, " dim"]
+
+    def marginals(self, pairs: PairMarginals) -> tuple[Points, Points]:
+        """Mean and variance of f at the points under q."""
+        dim = len(self.emission)
+        own = slice(1, None), slice(0, dim)  # every state is the left end of one interval
+        mean = pairs.mean[own] @ self.emission
+        variance = (pairs.covariance[(*own, own[1])] @ self.emission) @ self.emission
+        return mean[self.number], variance[self.number]
+
+    def gather(self, linear: Points, precision: Points, intervals: int) -> Sites:
+        """The sites that sum factors exp(linear·f − ½ precision·f²) of all points."""
+        sums = [
+            jax.ops.segment_sum(values, self.number + 1, intervals, indices_are_sorted=True)
+            for values in (linear, precision)
+        ]
+        seen = jnp.concatenate([self.emission, jnp.zeros_like(self.emission)])
+        square = seen[:, None] * seen[None]
+        return Sites(sums[0][:, None] * seen[None], sums[1][:, None, None] * square[None])
 
 
 def look_up(table: Float[Array, " intervals"], interval: Int[Array, " cells"], ndim: int) -> Grid:
@@ -134,8 +177,8 @@ def project(
     before, after = jnp.where(left, x - low, 0.0), jnp.where(right, high - x, 0.0)
     where = _Where(interval, left, right, jnp.maximum(before, 0.0), jnp.maximum(after, 0.0))
 
-    p1: list[Grid] = []
-    p2: list[Grid] = []
+    p1: list[Any] = []
+    p2: list[Any] = []
     residual: list[Grid] = []
     start = 0
     for group in group_blocks(kernel):
@@ -144,12 +187,19 @@ def project(
         own = _project_entries if in_entries(dim, x.shape) else _project_matrices
         parts = jax.vmap(own, in_axes=(0, 0, None))(group, across, where)
         parts = jax.lax.optimization_barrier(parts)
-        for block in range(count):
-            p1 += [w[block] for w in parts[0]]
-            p2 += [w[block] for w in parts[1]]
-            residual.append(parts[2][block])
+        if isinstance(parts[0], tuple):
+            for block in range(count):
+                p1 += [w[block] for w in parts[0]]
+                p2 += [w[block] for w in parts[1]]
+        else:
+            p1.append(parts[0].reshape(-1, *x.shape))
+            p2.append(parts[1].reshape(-1, *x.shape))
+        residual += [parts[2][block] for block in range(count)]
         start += count * dim
-    return Projection(interval, (*p1, *p2), tuple(residual))
+    if all(w.ndim == x.ndim for w in p1):
+        return Projection(interval, (*p1, *p2), tuple(residual))
+    both = [w if w.ndim > x.ndim else w[None] for w in (*p1, *p2)]
+    return Projection(interval, jnp.concatenate(both), tuple(residual))
 
 
 class _Where(NamedTuple):
@@ -162,7 +212,7 @@ class _Where(NamedTuple):
     after: Grid  # the step to the right neighbour
 
 
-_Parts = tuple[tuple[Grid, ...], tuple[Grid, ...], Grid]  # p₁, p₂, residual
+_Parts = tuple[Any, Any, Grid]  # p₁, p₂, residual
 
 
 def _diagonal_blocks(transitions: Transitions, start: int, count: int, dim: int) -> Transitions:
@@ -236,8 +286,8 @@ def _project_matrices(block: Kernel, across: Transitions, where: _Where) -> _Par
     ndim = where.before.ndim
     stationary, h = block.stationary_covariance(), block.emission()
     stationary, h = (v.reshape(*v.shape, *[1] * ndim) for v in (stationary, h))
-    A_left, Q_left = (_as_matrices(m) for m in block.steps(where.before))
-    A_right, Q_right = (_as_matrices(m) for m in block.steps(where.after))
+    A_left, Q_left = block.step_matrices(where.before)
+    A_right, Q_right = block.step_matrices(where.after)
     left, right = where.left[None, None], where.right[None, None]
     A_left = jnp.where(left, A_left, 0.0)
     Q_left = jnp.where(left, Q_left, stationary)
@@ -252,9 +302,5 @@ def _project_matrices(block: Kernel, across: Transitions, where: _Where) -> _Par
     p1 = apply(transpose(A_left), h) - apply(transpose(A), p2)
     w = h - apply(transpose(A_right), p2)
     residual = dot(w, apply(Q_left, w)) + dot(p2, apply(Q_right, p2))
-    return tuple(p1), tuple(p2), residual
+    return p1, p2, residual
 
-
-def _as_matrices(entries: Entries) -> Float[Array, "dim dim cells *order"]:
-    like = jnp.zeros_like(entries[0][0])
-    return jnp.stack([jnp.stack([like + entry for entry in row]) for row in entries])

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from stategp.data import Observations
+from stategp.data import Observations, Observed
 from stategp.inference import PowerEP
 from stategp.likelihoods import Bernoulli, Gaussian, Laplace
-from stategp.models import GP
+from stategp.models import GP, AdditiveGP
 
 _METHODS = ("natural", "gradient", "laplace", "ep", "vb")
 
@@ -49,7 +49,7 @@ class Settings:
 
     @staticmethod
     def of(
-        model: GP,
+        model: GP | AdditiveGP,
         method: Any,
         optimiser: Any,
         batch_size: Any,
@@ -100,10 +100,19 @@ class Settings:
             name, ep, chosen, batch_size, step_size, starts, seed, steps, max_steps, tolerance
         )
 
-    def check(self, model: GP, data: Observations) -> None:
+    def check(self, model: GP | AdditiveGP, data: Observations | Observed) -> None:
         """Refuse what the method cannot do with this model and these data."""
         likelihood = model.likelihood
         check_noise(model, data)
+        if isinstance(model, AdditiveGP) and (
+            self.method != "natural"
+            or self.starts > 1
+            or (self.optimiser is not None and self.batch_size is None)
+        ):
+            raise ValueError(
+                "additive models take method='natural', with L-BFGS from one start or with an "
+                "Optax optimiser in minibatches (batch_size)"
+            )
         if self.method in ("laplace", "ep", "vb") and likelihood.latents > 1:
             raise ValueError(
                 f"method={self.method!r} is for likelihoods with one latent function, not for "
@@ -130,7 +139,7 @@ class Settings:
             raise ValueError("method='ep' does not take weights; use method='natural'")
 
 
-def check_noise(model: GP, data: Observations) -> None:
+def check_noise(model: GP | AdditiveGP, data: Observations | Observed) -> None:
     """Refuse Gaussian observations without any noise."""
     if isinstance(model.likelihood, Gaussian):
         smallest = float(model.likelihood.variance) + float(jnp.min(data.extra))

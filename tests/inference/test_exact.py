@@ -47,7 +47,7 @@ def model_of(kernel, noise=NOISE):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_evidence_and_predictions_equal_the_dense_gp(name):
-    x, y, x_new = series()
+    x, y, x_new = series(140)
     posterior = sg.condition(model_of(KERNELS[name]), x, y, inducing="data")
     mean, variance = posterior.predict_f(x_new)
     expected = dense.gp(KERNELS[name], x, y, NOISE, x_new)

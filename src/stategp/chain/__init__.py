@@ -26,6 +26,7 @@ from stategp.chain._sites import (
     prior_transitions,
 )
 from stategp.chain._sweep import (
+    MeanMap,
     Messages,
     Swept,
     kl_to_prior,
@@ -40,6 +41,7 @@ __all__ = [
     "BlockTridiagonal",
     "Expectation",
     "MeanCholesky",
+    "MeanMap",
     "Messages",
     "Natural",
     "PairMarginals",

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from stategp.chain._block_tridiagonal import BlockTridiagonal, reverse_subset_inverse
-from stategp.chain._linalg import apply, dot, symmetric, tilt, times, transpose
+from stategp.chain._linalg import apply, dot, in_entries, symmetric, tilt, times, transpose
 from stategp.chain._parameterisations import MeanCholesky
 from stategp.kernels import Kernel
 
@@ -95,7 +95,11 @@ class Elements(eqx.Module):
 def prior_transitions(kernel: Kernel, inducing: Float[Array, " states"]) -> Transitions:
     """The prior of the states at ordered locations, with the empty intervals at both ends."""
     steps = jnp.diff(inducing)
-    A, Q = (_stack(entries, steps) for entries in jax.lax.optimization_barrier(kernel.steps(steps)))
+    if in_entries(kernel.state_dim, steps.shape):
+        entries = jax.lax.optimization_barrier(kernel.steps(steps))
+        A, Q = (_stack(matrix, steps) for matrix in entries)
+    else:
+        A, Q = (jnp.moveaxis(matrix, -1, 0) for matrix in kernel.step_matrices(steps))
     nothing = jnp.zeros((1, kernel.state_dim, kernel.state_dim))
     start = kernel.stationary_covariance()[None]
     return Transitions(jnp.concatenate([nothing, A, nothing]), jnp.concatenate([start, Q, nothing]))

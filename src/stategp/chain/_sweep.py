@@ -275,6 +275,49 @@ def _pairs(backward: _Backward, right: _Gaussians) -> PairMarginals:
     )
 
 
+# --- means alone -------------------------------------------------------------------------------
+
+
+class MeanMap(NamedTuple):
+    """How the means of a chain depend on the linear part of its sites, the precisions given."""
+
+    carry: Float[Array, "dim dim intervals"]
+    A: Float[Array, "dim dim intervals"]
+    C: Float[Array, "dim dim intervals"]
+    pull: Float[Array, "dim dim intervals"]  # on the right state, from moving the left one
+    updated: Float[Array, "dim dim intervals"]  # covariance of the left state, its site absorbed
+    keep: Float[Array, "dim dim intervals"]
+    gain: Float[Array, "dim dim intervals"]
+
+    @staticmethod
+    def of(transitions: Transitions, sites: Sites) -> "MeanMap":
+        """What does not change when only the linear part of the sites does."""
+        elements = _kept(absorb(transitions, sites))
+        dim = len(elements.b)
+        updated, _ = _update(_filter(elements, _nothing(dim), None), elements)
+        gain = _reverse(updated, _predict(updated, elements), elements).gain
+        keep = identity(gain) - times(updated.covariance, elements.J)
+        carry, precision = (jnp.moveaxis(leaf, 0, -1) for leaf in (transitions.A, sites.precision))
+        pull = transpose(precision[:dim, dim:]) + times(precision[dim:, dim:], carry)
+        return MeanMap(carry, elements.A, elements.C, pull, updated.covariance, keep, gain)
+
+    def __call__(self, linear: Float[Array, "intervals pair"]) -> Float[Array, "intervals pair"]:
+        """The means of all pairs."""
+        dim = len(self.A)
+        left, right = linear.T[:dim], linear.T[dim:]
+        moved = apply(self.C, right)
+        back = apply(transpose(self.carry), right) - apply(transpose(self.pull), moved)
+        pulled = apply(self.updated, left + back)
+        forward = Affine(times(self.A, self.keep), (apply(self.A, pulled) + moved)[:, None])
+        before = follow(forward, jnp.zeros((dim, 1)))[:, 0]
+        updated = apply(self.keep, before) + pulled
+        predicted = apply(self.A, updated) + moved
+        offset = updated - apply(self.gain, predicted)
+        rights = follow(Affine(self.gain, offset[:, None]), jnp.zeros((dim, 1)), reverse=True)
+        lefts = apply(self.gain, rights[:, 0]) + offset
+        return jnp.concatenate([lefts, rights[:, 0]]).T
+
+
 # --- samples -----------------------------------------------------------------------------------
 
 

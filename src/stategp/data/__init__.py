@@ -12,6 +12,7 @@ from stategp.data._observations import (
     relative_inputs,
 )
 from stategp.data._packing import WIDEST, cut_cells, pack_moments, pack_rows, pad_observations
+from stategp.data._table import Observed, Table, as_columns, observe_table, place_all
 from stategp.data._views import Expected, Moments, Rows, View
 
 __all__ = [
@@ -21,10 +22,13 @@ __all__ = [
     "Folds",
     "Moments",
     "Observations",
+    "Observed",
     "Rows",
     "Solar",
+    "Table",
     "View",
     "aircraft",
+    "as_columns",
     "check_support",
     "coal",
     "cut_cells",
@@ -33,9 +37,11 @@ __all__ = [
     "motorcycle",
     "numbers",
     "observe",
+    "observe_table",
     "pack_moments",
     "pack_rows",
     "pad_observations",
+    "place_all",
     "place_inducing",
     "relative_inputs",
     "solar",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from stategp.data._views import Expected, Latent, Origin, View, positive_precision
 from stategp.likelihoods import Gaussian, Likelihood
@@ -82,6 +82,16 @@ class Observations(View):
         return values * (weights if values.ndim == 1 else weights[:, None])
 
 
+class AtInducing(Observations):
+    """Observations that are made at inducing points only."""
+
+    state: Int[Array, " points"]
+
+    @property
+    def numbers(self) -> Int[Array, " points"]:
+        return self.state
+
+
 def observe(
     x: Any,
     y: Any,
@@ -92,7 +102,7 @@ def observe(
 ) -> Observations:
     """Check and sort what the user gave; drop the observations that are NaN."""
     likelihood = Gaussian() if likelihood is None else likelihood
-    inputs = _inputs_as_given("x", x)
+    inputs = inputs_as_given("x", x)
     targets = numbers("y", y)
     if len(inputs) != len(targets):
         raise ValueError(f"x and y must have equal lengths, got {len(inputs)} and {len(targets)}")
@@ -156,7 +166,7 @@ def extra_values(
 
 def relative_inputs(name: str, x: Any, origin: Origin) -> np.ndarray:
     """Inputs as the user has them → float64 differences from the origin."""
-    inputs = _inputs_as_given(name, x)
+    inputs = inputs_as_given(name, x)
     if inputs.dtype.kind == "i" and isinstance(origin, int):
         relative = (inputs - np.int64(origin)).astype(float)
     else:
@@ -225,7 +235,7 @@ def _one_per_observation(name: str, given: Any, count: int, default: float) -> n
     return values
 
 
-def _inputs_as_given(name: str, x: Any) -> np.ndarray:
+def inputs_as_given(name: str, x: Any) -> np.ndarray:
     """A one-dimensional array of finite numbers, integers kept as integers."""
     array = np.asarray(x)
     if array.dtype.kind in "iu" and (array.dtype.kind == "i" or array.max(initial=0) < 2**63):

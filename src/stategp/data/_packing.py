@@ -7,13 +7,12 @@ xᵏ exp(±2ρx), which sixteen nodes interpolate to rounding on a stretch no lo
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from stategp.data._observations import Observations
+from stategp.data._observations import AtInducing, Observations
 from stategp.data._views import (
     ORDER,
     Moments,
@@ -225,12 +224,13 @@ def _least_squares(plain: np.ndarray, targets: np.ndarray) -> np.ndarray:
     return np.linalg.solve(gram, targets[:, :_DEGREES, None])[..., 0]
 
 
-def pad_observations(data: Observations) -> Observations:
+def pad_observations(data: Observations, inducing: np.ndarray) -> Observations:
     """Observations of weight zero up to one of few sizes."""
     size = padded_size(len(data))
-    x, y, extra = (jnp.asarray(pad_last(np.asarray(v), size)) for v in (data.x, data.y, data.extra))
-    weights = jnp.pad(jnp.asarray(data.weights), (0, size - len(data)))
-    padded: Observations = eqx.tree_at(
-        lambda d: (d.x, d.y, d.extra, d.weights), data, (x, y, extra, weights)
-    )
-    return padded
+    x, y, extra = (pad_last(np.asarray(v), size) for v in (data.x, data.y, data.extra))
+    weights = np.pad(np.asarray(data.weights), (0, size - len(data)))
+    columns = (jnp.asarray(v) for v in (x, y, extra, weights))
+    number = np.searchsorted(inducing, x, side="right") - 1  # of those that are equal, the last
+    if np.array_equal(inducing[number], x):  # −1, for what lies before all of them, is not equal
+        return AtInducing(*columns, data.origin, jnp.asarray(number))
+    return Observations(*columns, data.origin)

@@ -46,6 +46,11 @@ class View(eqx.Module):
         """Where f has to be known, measured from the origin; in rows if they come in cells."""
 
     @property
+    def numbers(self) -> Int[Array, " nodes"] | None:
+        """Which inducing point each node is, if all of them are."""
+        return None
+
+    @property
     @abc.abstractmethod
     def user_nodes(self) -> Nodes:
         """The same in the user's own units, one after another."""

@@ -1,5 +1,18 @@
 """How we find q, and the hyperparameters."""
 
+from stategp.inference._additive import (
+    Layout,
+    NodeSites,
+    additive_bound,
+    additive_infer,
+    additive_objective,
+    averages,
+    joint_corrections,
+    lay_out,
+    level,
+    no_node_sites,
+)
+from stategp.inference._additive_batches import learn_additive_in_minibatches
 from stategp.inference._bound import (
     ChainSites,
     Q,
@@ -42,7 +55,13 @@ from stategp.inference._power_ep import (
 )
 from stategp.inference._result import FitResult, Recorder, Report
 from stategp.inference._seeing import Sight
-from stategp.inference._starting_values import pseudo_data, search_scales, starting_model
+from stategp.inference._starting_values import (
+    additive_scales,
+    pseudo_data,
+    search_scales,
+    starting_additive,
+    starting_model,
+)
 
 __all__ = [
     "MOST_STEPS",
@@ -51,12 +70,19 @@ __all__ = [
     "ChainSites",
     "Collapsed",
     "FitResult",
+    "Layout",
+    "NodeSites",
     "PowerEP",
     "Q",
     "Recorder",
     "Report",
     "Settling",
     "Sight",
+    "additive_bound",
+    "additive_infer",
+    "additive_objective",
+    "additive_scales",
+    "averages",
     "collapsed_bound",
     "ep_objective",
     "evaluate",
@@ -64,14 +90,19 @@ __all__ = [
     "geometry",
     "has_settled",
     "infer",
+    "joint_corrections",
     "laplace_evidence",
     "laplace_objective",
     "latent_moments",
+    "lay_out",
+    "learn_additive_in_minibatches",
     "learn_in_minibatches",
     "learn_with_gradients",
     "learn_with_optax",
+    "level",
     "maximise",
     "newton_steps",
+    "no_node_sites",
     "no_sites",
     "objective_and_gradient",
     "prior_mean",
@@ -79,6 +110,7 @@ __all__ = [
     "propagation_step",
     "pseudo_data",
     "search_scales",
+    "starting_additive",
     "starting_mode",
     "starting_model",
     "starting_propagation",

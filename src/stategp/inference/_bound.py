@@ -20,7 +20,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from stategp.chain import (
     Messages,
@@ -35,7 +35,7 @@ from stategp.chain import (
 )
 from stategp.data import Expected, View
 from stategp.models import GP
-from stategp.projection import Projection, project
+from stategp.projection import AtStates, Projection, project
 
 States = Float[Array, " states"]
 Latent = Float[Array, "points *latents"]  # one column per latent function if there are several
@@ -47,7 +47,7 @@ class Geometry(NamedTuple):
     """The prior of the states, and what they say about f at the observations."""
 
     transitions: tuple[Transitions, ...]
-    projections: tuple[Projection, ...]
+    projections: tuple[Projection | AtStates, ...]
 
 
 class Q(NamedTuple):
@@ -61,10 +61,21 @@ class Q(NamedTuple):
     target: ChainSites
 
 
-def geometry(model: GP, x: Float[Array | np.ndarray, "*points"], inducing: States) -> Geometry:
-    """Everything that depends on the kernels and on where the points are."""
+def geometry(
+    model: GP,
+    x: Float[Array | np.ndarray, "*points"],
+    inducing: States,
+    numbers: Int[Array, " points"] | None = None,
+) -> Geometry:
+    """Everything that depends on the kernels and on where the points are.
+
+    `numbers`, if every point is an inducing point: which one.
+    """
     x = jnp.asarray(x)
     transitions = tuple(prior_transitions(kernel, inducing) for kernel in model.kernels)
+    if numbers is not None:
+        at = tuple(AtStates(numbers, kernel.emission()) for kernel in model.kernels)
+        return Geometry(transitions, at)
     projections = tuple(
         project(kernel, inducing, x, prior)
         for kernel, prior in zip(model.kernels, transitions, strict=True)
@@ -88,7 +99,7 @@ def prior_mean(model: GP, user_x: Float[Array, " points"]) -> Latent:
 
 
 def latent_moments(
-    projections: tuple[Projection, ...], marginals: tuple[PairMarginals, ...]
+    projections: tuple[Projection | AtStates, ...], marginals: tuple[PairMarginals, ...]
 ) -> tuple[Latent, Latent]:
     """Mean (without the mean function) and variance of every latent function."""
     moments = [p.marginals(q) for p, q in zip(projections, marginals, strict=True)]

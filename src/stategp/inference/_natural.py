@@ -133,7 +133,7 @@ def starting_state(
     model: GP, data: View, inducing: States, guess: Guess, warm: ChainSites | None = None
 ) -> tuple[Geometry, Settling]:
     """Inference before its first step: from sites found before, or from what y points at."""
-    shape = geometry(model, data.nodes, inducing)
+    shape = geometry(model, data.nodes, inducing, data.numbers)
     sites = starting_sites(model, data, shape, guess) if warm is None else warm
     return shape, begin(model, data, shape, sites)
 
@@ -159,7 +159,7 @@ def objective_and_gradient(
 
     def objective(vector: Float[Array, " parameters"]) -> tuple[Float[Array, ""], Settling]:
         moved = with_vector(model, vector)
-        shape = geometry(moved, data.nodes, inducing)
+        shape = geometry(moved, data.nodes, inducing, data.numbers)
         still = jax.lax.stop_gradient((moved, shape))
         sites = starting_sites(still[0], data, still[1], guess)
         if not model.likelihood.conjugate:
@@ -207,7 +207,7 @@ def no_sites(model: GP, inducing: States) -> ChainSites:
 def _infer(
     model: GP, data: View, inducing: States, guess: Guess, warm: ChainSites | None
 ) -> Settling:
-    shape = geometry(model, data.nodes, inducing)
+    shape = geometry(model, data.nodes, inducing, data.numbers)
     sites = starting_sites(model, data, shape, guess) if warm is None else warm
     return _optimum(model, data, shape, sites)
 

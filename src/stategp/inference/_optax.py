@@ -100,7 +100,7 @@ def _full_step(optimiser: optax.GradientTransformation) -> Any:
             return with_gradient(moved, data, shape, search.q) + log_prior(moved), search
 
         (value, search), gradient = jax.value_and_grad(objective, has_aux=True)(state.scaled)
-        scaled, memory = _move(optimiser, state, value / len(data), gradient / len(data))
+        scaled, memory = move(optimiser, state, value / len(data), gradient / len(data))
         return Moving(scaled, memory, search.q.sites), value, search.step_size
 
     return step
@@ -121,7 +121,7 @@ def checked(optimiser: Any) -> Any:
     return extended
 
 
-def _move(optimiser: Any, state: Moving, value: Array, gradient: Array) -> tuple[Array, Any]:
+def move(optimiser: Any, state: Any, value: Array, gradient: Array) -> tuple[Array, Any]:
     """One step upwards; Optax goes down."""
     updates, memory = optimiser.update(
         -gradient, state.memory, state.scaled, value=-value, grad=-gradient
@@ -225,7 +225,7 @@ def _minibatch_step(optimiser: optax.GradientTransformation) -> Any:
             return with_gradient(moved, batch, shape, q) + log_prior(moved), q
 
         (value, q), gradient = jax.value_and_grad(objective, has_aux=True)(state.scaled)
-        scaled, memory = _move(optimiser, state, value / len(data), gradient / len(data))
+        scaled, memory = move(optimiser, state, value / len(data), gradient / len(data))
         sites = tuple(a.mix(b, size) for a, b in zip(state.sites, q.target, strict=True))
         return Moving(scaled, memory, sites), value
 

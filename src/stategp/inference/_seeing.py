@@ -56,7 +56,7 @@ class Sight:
             cells = cut_cells(x, self.inducing, widest, most)
         if cells is None:  # slower kernels might do with cells
             self.slowest, self.fastest = rate / _MARGIN, np.inf
-            self.view = pad_observations(self.data)
+            self.view = pad_observations(self.data, self.inducing)
             self.guess = jnp.asarray(pad_last(guess, len(self.view.nodes)))
             return
         self.slowest, self.fastest = -np.inf, _MARGIN * rate

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.signal import lombscargle
 
-from stategp.data import Observations, distinct_inputs
-from stategp.models import GP
+from stategp.data import Observations, Observed, distinct_inputs
+from stategp.models import GP, AdditiveGP
 from stategp.parameters import Parameter, Role, all_parameters, map_parameters, with_value
 
 Part = TypeVar("Part")
@@ -38,13 +38,46 @@ def search_scales(model: GP, data: Observations) -> np.ndarray:
     guesses = _guesses(model, data)
     owners = [*zip(model.kernels, guesses, strict=True), (model.likelihood, guesses[0])]
     owners += zip(model.means, guesses, strict=True)
+    return _scales(owners)
+
+
+def _scales(owners: list[tuple[Any, "_Guesses"]]) -> np.ndarray:
     scales: list[Any] = []
-    for part, own in owners:  # the order of the fields of GP, which is that of the vector
+    for part, own in owners:  # in the order of the fields of the model, which is the vector's
         for parameter in all_parameters(part):
             if parameter.learned:
                 size = 1.0 if parameter.constraint == "positive" else own.scale(parameter.role)
                 scales.append(np.full(parameter.value.size, size))
     return np.concatenate(scales) if scales else np.zeros(0)
+
+
+def starting_additive(model: AdditiveGP, observed: Observed) -> AdditiveGP:
+    """The additive model with every hyperparameter that was not given set from the data."""
+    guesses = _additive_guesses(model, observed)
+    parts = [_start(k, own) for k, own in zip(model.kernels, guesses[:-1], strict=True)]
+    likelihood, mean = (_start(part, guesses[-1]) for part in (model.likelihood, model.mean))
+    return AdditiveGP(dict(zip(model.names, parts, strict=True)), likelihood, mean)
+
+
+def additive_scales(model: AdditiveGP, observed: Observed) -> np.ndarray:
+    """The natural size of a step in each coordinate of the hyperparameter vector."""
+    guesses = _additive_guesses(model, observed)
+    parts = [*model.kernels, model.likelihood, model.mean]
+    return _scales(list(zip(parts, [*guesses, guesses[-1]], strict=True)))
+
+
+def _additive_guesses(model: AdditiveGP, observed: Observed) -> list["_Guesses"]:
+    """For each component, which has its share of the variance, and for f as a whole."""
+    count, guesses = len(model.kernels), []
+    for number in [*range(count), 0]:
+        data = observed.as_series(number)
+        f = model.likelihood.guess(np.asarray(data.y), np.asarray(data.extra))
+        robust = not model.likelihood.conjugate
+        own = _Guesses(np.asarray(data.x), f, float(data.origin), robust, 3.0)
+        guesses.append(own)
+    for own in guesses[:-1]:
+        own.variance /= count
+    return guesses
 
 
 def _guesses(model: GP, data: Observations, stretch: float = 1.0) -> list["_Guesses"]:

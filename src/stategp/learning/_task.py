@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp.chain import PairMarginals
+from stategp.chain import PairMarginals, Sites
 from stategp.data import Observations
 from stategp.inference import ChainSites, FitResult
 from stategp.likelihoods._bernoulli import LogisticBound
@@ -41,11 +41,17 @@ def as_posterior(
     **flags: Any,
 ) -> Posterior:
     """What was found, without the inducing points that only fill up."""
-    keep = np.append(np.arange(task.states), len(task.inducing))  # the last interval stays last
-    sites, marginals = jax.tree.map(lambda leaf: leaf[keep], (sites, marginals))
-    marginals = tuple(_joined(pairs) for pairs in marginals)
+    kept = [unpadded(*own, task.states) for own in zip(sites, marginals, strict=True)]
+    sites, marginals = tuple(own for own, _ in kept), tuple(own for _, own in kept)
     inducing = task.inducing[: task.states]
     return Posterior(model, task.data, inducing, sites, marginals, float(elbo), result, **flags)
+
+
+def unpadded(sites: Sites, pairs: PairMarginals, states: int) -> tuple[Sites, PairMarginals]:
+    """A chain without the inducing points that only fill up."""
+    keep = np.append(np.arange(states), len(pairs.mean) - 1)  # the last interval stays last
+    sites, pairs = jax.tree.map(lambda leaf: leaf[keep], (sites, pairs))
+    return sites, _joined(pairs)
 
 
 def _joined(pairs: PairMarginals) -> PairMarginals:
@@ -63,7 +69,7 @@ def bounded(model: GP, task: Task) -> GP:
     return GP(model.kernels, LogisticBound(), model.means)
 
 
-def reaches(model: GP) -> np.ndarray:
+def reaches(model: Any) -> np.ndarray:
     """How far each learned hyperparameter may go from its start."""
     reaches = [
         np.full(p.value.size, _REACH if p.constraint == "positive" else _REAL_REACH)
@@ -73,7 +79,7 @@ def reaches(model: GP) -> np.ndarray:
     return np.concatenate(reaches) if reaches else np.zeros(0)
 
 
-def with_result(posterior: Posterior, learned: FitResult) -> Posterior:
+def with_result(posterior: Any, learned: FitResult) -> Any:
     """What is said of the whole: learning, and inference if that went wrong."""
     inferred = posterior.fit_result
     if inferred is not None and not inferred.converged and learned.converged:
@@ -82,7 +88,7 @@ def with_result(posterior: Posterior, learned: FitResult) -> Posterior:
     return dataclasses.replace(posterior, fit_result=learned)
 
 
-def check_finite(model: GP, elbo: Any) -> None:
+def check_finite(model: Any, elbo: Any) -> None:
     if not np.isfinite(elbo):
         raise FloatingPointError(
             f"inference has no finite bound for {model!r}: either the signal is too many orders of "

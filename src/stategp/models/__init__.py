@@ -1,5 +1,6 @@
 """What we fit."""
 
+from stategp.models._additive import AdditiveGP
 from stategp.models._gp import GP
 
-__all__ = ["GP"]
+__all__ = ["GP", "AdditiveGP"]

@@ -32,7 +32,7 @@ class GP(eqx.Module):
     means: tuple[Mean, ...]
 
     def __init__(self, kernel: Any, likelihood: Any = None, mean: Any = None):
-        self.likelihood = _as_likelihood(likelihood)
+        self.likelihood = as_likelihood(likelihood)
         latents = self.likelihood.latents
         self.kernels = _one_for_each("kernel", kernel, latents)
         for part in self.kernels:
@@ -42,7 +42,7 @@ class GP(eqx.Module):
                 )
         given = mean if isinstance(mean, tuple | list) else (mean, *[None] * (latents - 1))
         parts = _one_for_each("mean", given, latents)
-        self.means = tuple(_as_mean(part, number) for number, part in enumerate(parts))
+        self.means = tuple(as_mean(part, number) for number, part in enumerate(parts))
 
     @property
     def kernel(self) -> Any:
@@ -58,7 +58,7 @@ class GP(eqx.Module):
         return f"GP(kernel={self.kernel!r}, likelihood={self.likelihood!r}, mean={self.mean!r})"
 
 
-def _as_likelihood(likelihood: Any) -> Likelihood:
+def as_likelihood(likelihood: Any) -> Likelihood:
     if likelihood is None:
         return Gaussian()
     if isinstance(likelihood, str):
@@ -80,7 +80,7 @@ def _one_for_each(name: str, given: Any, latents: int) -> tuple[Any, ...]:
     return tuple(given)
 
 
-def _as_mean(mean: object, number: int) -> Mean:
+def as_mean(mean: object, number: int) -> Mean:
     if mean is None:
         return means.Zero() if number == 0 else means.Constant()
     if isinstance(mean, Mean):

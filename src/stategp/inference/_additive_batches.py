@@ -1,0 +1,107 @@
+"""Additive models in minibatches: natural gradients on q, an Optax optimiser on the rest."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int
+
+from stategp.data import Table
+from stategp.inference._additive import (
+    Layout,
+    NodeSites,
+    additive_evaluate,
+    additive_geometry,
+    additive_gradient,
+    no_node_sites,
+)
+from stategp.inference._ascend import ascend
+from stategp.inference._optax import Batches, checked, move
+from stategp.inference._result import FitResult, Report
+from stategp.models import AdditiveGP
+from stategp.parameters import log_prior, with_vector
+
+
+class Moving(NamedTuple):
+    """Hyperparameters (each in its own scale), what the optimiser remembers, and q."""
+
+    scaled: Float[Array, " parameters"]
+    memory: Any
+    sites: NodeSites
+
+
+def learn_additive_in_minibatches(
+    model: AdditiveGP,
+    table: Table,
+    layout: Layout,
+    scaled: np.ndarray,
+    scales: np.ndarray,
+    count: int,
+    optimiser: optax.GradientTransformation,
+    *,
+    batch_size: int,
+    step_size: Any,
+    seed: int,
+    max_steps: int,
+    tolerance: float | None,
+    report: Report,
+) -> tuple[np.ndarray, NodeSites, FitResult]:
+    """q and hyperparameters take one step each for every minibatch of the first `count` rows.
+
+    All components move at once, each as if the others stayed: together they overshoot by as many
+    times as there are of them, so steps are at most one over that.
+    """
+    batch_size = min(batch_size, count)
+    take = _minibatch_step(checked(optimiser), count)
+    start = Moving(jnp.asarray(scaled), optimiser.init(jnp.asarray(scaled)), no_node_sites(table))
+    batches = Batches(count, batch_size, seed)
+
+    def step(state: Moving, number: int) -> tuple[Moving, Any, Any]:
+        size = jnp.minimum(jnp.asarray(step_size(number), dtype=float), 1 / len(model.kernels))
+        at = jnp.asarray(batches.next())
+        new, value = take(state, model, table, layout, jnp.asarray(scales), at, size)
+        return new, value, size
+
+    end, result = ascend(
+        step,
+        start,
+        max_steps=max_steps,
+        window=min(max(50, -(-count // batch_size)), max(max_steps // 3, 1)),
+        enough=(tolerance or 1e-5) * count,
+        noisy=True,
+        stop_early=tolerance is not None,
+        report=report,
+    )
+    return np.asarray(end.scaled), end.sites, result
+
+
+@functools.lru_cache(maxsize=16)
+def _minibatch_step(optimiser: optax.GradientTransformation, count: int) -> Any:
+    @jax.jit
+    def step(
+        state: Moving,
+        model: AdditiveGP,
+        table: Table,
+        layout: Layout,
+        scales: Array,
+        at: Int[Array, " batch"],
+        size: Float[Array, ""],
+    ) -> tuple[Moving, Float[Array, ""]]:
+        batch = table.take(at, count)
+
+        def objective(scaled: Array) -> tuple[Float[Array, ""], Any]:
+            moved = with_vector(model, scaled * scales)
+            shape = additive_geometry(moved, layout)
+            still = jax.lax.stop_gradient((moved, shape))
+            q = additive_evaluate(still[0], batch, layout, still[1], state.sites, alone=True)
+            q = jax.lax.stop_gradient(q)
+            return additive_gradient(moved, batch, layout, shape, q) + log_prior(moved), q
+
+        (value, q), gradient = jax.value_and_grad(objective, has_aux=True)(state.scaled)
+        scaled, memory = move(optimiser, state, value / count, gradient / count)
+        return Moving(scaled, memory, state.sites.mix(q.target[0], size)), value
+
+    return step
