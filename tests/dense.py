@@ -7,6 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 
 
+@jax.jit
+def _covariance(kernel, left, right):
+    return kernel(left, right)
+
+
+@jax.jit
+def _transitions(kernel, lags):
+    return jax.vmap(jax.vmap(kernel.transition))(lags)
+
+
 class Regression(NamedTuple):
     log_evidence: float
     mean: np.ndarray
@@ -17,13 +27,12 @@ class Regression(NamedTuple):
 def gp(kernel, x, y, noise, x_new) -> Regression:
     """Exact GP regression from the kernel's closed form; `noise` is a number or one per point."""
     x, x_new = jnp.asarray(x), jnp.asarray(x_new)
-    kernel = jax.jit(kernel.__call__)
-    C = np.asarray(kernel(x, x)) + np.diag(np.broadcast_to(noise, len(x)))
-    cross = np.asarray(kernel(x_new, x))
+    C = np.asarray(_covariance(kernel, x, x)) + np.diag(np.broadcast_to(noise, len(x)))
+    cross = np.asarray(_covariance(kernel, x_new, x))
     L = np.linalg.cholesky(C)
     white = np.linalg.solve(L, np.asarray(y))
     half = np.linalg.solve(L, cross.T)
-    covariance = np.asarray(kernel(x_new, x_new)) - half.T @ half
+    covariance = np.asarray(_covariance(kernel, x_new, x_new)) - half.T @ half
     evidence = -white @ white / 2 - np.log(np.diag(L)).sum() - len(x) / 2 * np.log(2 * np.pi)
     return Regression(evidence, half.T @ white, np.diag(covariance), covariance)
 
@@ -33,9 +42,8 @@ def state_covariances(kernel, z, x):
     z, x = np.asarray(z), np.asarray(x)
     d, P0, H = kernel.state_dim, np.asarray(kernel.stationary_covariance()), kernel.emission()
     H = np.asarray(H)
-    later = jax.jit(jax.vmap(jax.vmap(kernel.transition)))
     among, ahead, behind = (
-        np.asarray(later(jnp.asarray(np.maximum(lags, 0.0))))
+        np.asarray(_transitions(kernel, jnp.asarray(np.maximum(lags, 0.0))))
         for lags in (z[:, None] - z, x[:, None] - z, z - x[:, None])
     )
     lower = (among @ P0).transpose(0, 2, 1, 3)
@@ -44,7 +52,7 @@ def state_covariances(kernel, z, x):
         (order[:, None] >= order)[:, None, :, None], lower, lower.transpose(2, 3, 0, 1)
     )
     rows = np.where((x[:, None] >= z)[..., None], H @ ahead @ P0, behind @ P0 @ H)
-    Kuu, Kfu = blocks.reshape(len(z) * d, -1), rows.reshape(len(x), -1)
+    Kuu, Kfu = blocks.reshape(len(z) * d, len(z) * d), rows.reshape(len(x), len(z) * d)
     return Kuu, Kfu
 
 

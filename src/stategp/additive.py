@@ -58,8 +58,9 @@ class AdditivePosterior(Predicts):
     and extrapolated.
 
     The components are independent under q (mean field). Their means are those of the joint
-    posterior, but where inputs are correlated their variances are too small; `joint=True` gives
-    variances that account for it, at the price of a linear solve for each point.
+    posterior, but where inputs are correlated the variances of the components are too small, and
+    that of their sum is wrong either way; `joint=True` gives variances that account for it, at the
+    price of a linear solve for each point.
     """
 
     model: AdditiveGP

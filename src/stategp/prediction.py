@@ -115,7 +115,7 @@ class Chain(NamedTuple):
     def padded(
         model: GP,
         inducing: np.ndarray,
-        origin: float,
+        origin: int | float,
         sites: ChainSites,
         marginals: tuple[PairMarginals, ...],
     ) -> "Chain":

@@ -303,4 +303,3 @@ def _project_matrices(block: Kernel, across: Transitions, where: _Where) -> _Par
     w = h - apply(transpose(A_right), p2)
     residual = dot(w, apply(Q_left, w)) + dot(p2, apply(Q_right, p2))
     return p1, p2, residual
-

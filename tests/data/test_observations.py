@@ -60,7 +60,10 @@ def test_bad_data_is_refused_by_name(case, function):
         (lambda: sg.GP("matern32"), "kernel must be one of sg.kernels"),
         (lambda: sg.GP(k.Matern32(), likelihood="normal"), "no likelihood is called 'normal'"),
         (lambda: sg.GP(k.Matern32(), mean="zero"), "mean must be a mean function, a number"),
-        (lambda: sg.condition(k.Matern32(), X, Y), "model must be an sg.GP, got Matern32"),
+        (
+            lambda: sg.condition(k.Matern32(), X, Y),
+            "model must be an sg.GP or an sg.AdditiveGP",
+        ),
         (lambda: sg.fit(MODEL, X, Y, starts=0), "starts must be a whole number of at least 1"),
         (
             lambda: sg.condition(

@@ -1,6 +1,16 @@
 """In what shape the data travels."""
 
-from stategp.data._loaders import Counts, Folds, Solar, aircraft, coal, motorcycle, solar
+from stategp.data._loaders import (
+    Counts,
+    Flights,
+    Folds,
+    Solar,
+    aircraft,
+    airline,
+    coal,
+    motorcycle,
+    solar,
+)
 from stategp.data._observations import (
     Observations,
     check_support,
@@ -19,6 +29,7 @@ __all__ = [
     "WIDEST",
     "Counts",
     "Expected",
+    "Flights",
     "Folds",
     "Moments",
     "Observations",
@@ -28,6 +39,7 @@ __all__ = [
     "Table",
     "View",
     "aircraft",
+    "airline",
     "as_columns",
     "check_support",
     "coal",

@@ -5,6 +5,7 @@ A loader looks in the folder given, else in the one named by the environment var
 SHA-256) when the network allows.
 """
 
+import csv
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -124,6 +125,62 @@ def _ten_folds(path: Path) -> tuple[np.ndarray, ...]:
     order = np.loadtxt(path).astype(int)
     size = len(order) // 10
     return tuple(order[i * size : (i + 1) * size] for i in range(10))
+
+
+class Flights(NamedTuple):
+    """Flights, their delay on arrival in minutes and eight things known about each of them."""
+
+    x: np.ndarray
+    y: np.ndarray
+    names: tuple[str, ...]
+
+
+_FLIGHTS = (
+    "https://raw.githubusercontent.com/TrivadisPF/platys-modern-data-platform/44ebced/"
+    "test-data/flight-data"
+)
+_COVARIATES = (
+    "age", "distance", "air time", "departure", "arrival", "day of week", "day of month", "month"
+)  # fmt: skip
+
+
+def airline(folder: Folder | None = None) -> Flights:
+    """US flights of January–April 2008 by aircraft of known age: 2,055,733 of them.
+
+    The inputs are the age of the aircraft (years), distance (miles), air time, departure and
+    arrival (minutes after midnight), day of the week, day of the month, and month.
+    """
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError(
+            "reading Parquet files needs pyarrow: pip install 'stategp[data]'"
+        ) from None
+    listed = (Path(__file__).parent / "airline.sha256").read_text().splitlines()
+    wanted = ("airTime", "depTime", "arrTime", "dayOfWeek", "dayOfMonth", "distance", "arrDelay")
+    built: dict[str, int] = {}
+    parts = []
+    for sha256, path in (line.split() for line in listed):
+        file = _locate(_Source(f"airline/{path}", f"{_FLIGHTS}/{path}", sha256), folder)
+        if path.endswith(".csv"):  # the aircraft come first
+            with file.open(newline="", encoding="utf-8") as lines:  # many hold the number alone
+                planes = [(row["tailnum"], row["year"] or "") for row in csv.DictReader(lines)]
+            built = {tail: int(year) for tail, year in planes if year.isdigit() and int(year)}
+            continue
+        month = int(path.split("month=")[1].split("/")[0])
+        # Opened as a file: its folder's name would be read as one more column.
+        table = pyarrow.parquet.ParquetFile(file).read([*wanted, "tailNum"])
+        columns = {name: table[name].to_numpy().astype(float) for name in wanted}
+        tails = table["tailNum"].to_pylist()
+        columns["year"] = np.array([built.get(tail, np.nan) for tail in tails], dtype=float)
+        columns["month"] = np.full(len(tails), float(month))
+        rows = np.column_stack(list(columns.values()))
+        parts.append(rows[np.all(np.isfinite(rows), axis=1)])
+    rows = np.concatenate(parts)
+    air, leave, arrive, weekday, day, distance, delay, year, month = rows.T
+    leave, arrive = (60 * (v // 100) + v % 100 for v in (leave, arrive))
+    x = np.column_stack([2008 - year, distance, air, leave, arrive, weekday, day, month])
+    return Flights(x, delay, _COVARIATES)
 
 
 class Counts(NamedTuple):

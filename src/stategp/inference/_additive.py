@@ -55,7 +55,7 @@ class Group(eqx.Module):
     """Components that are computed side by side."""
 
     members: tuple[int, ...] = eqx.field(static=True)
-    nodes: Float[Array, "members nodes"]
+    nodes: Float[Array, "members own_nodes"]
     inducing: Float[Array, "members states"]
 
 
@@ -125,7 +125,7 @@ def stacked(kernels: list[Kernel]) -> Kernel:
 # --- the chains --------------------------------------------------------------------------------
 
 
-def _groups(layout: Layout, flat: Flat) -> list[Float[Array, "members nodes"]]:
+def _groups(layout: Layout, flat: Flat) -> list[Array]:
     """A flat vector, cut into the groups."""
     cut, start = [], 0
     for group in layout:
@@ -135,7 +135,7 @@ def _groups(layout: Layout, flat: Flat) -> list[Float[Array, "members nodes"]]:
     return cut
 
 
-def _flat(parts: list[Float[Array, "members nodes"]]) -> Flat:
+def _flat(parts: list[Array]) -> Flat:
     return jnp.concatenate([part.reshape(-1) for part in parts])
 
 
@@ -187,7 +187,7 @@ class System(NamedTuple):
         )
         return System(layout, shape, table, weights, precision, maps)
 
-    def pair_means(self, s: Flat) -> list[Float[Array, "members intervals pair"]]:
+    def pair_means(self, s: Flat) -> list[Array]:
         """P⁻¹ s, at the states."""
         return [
             jax.vmap(lambda p, f, v, n=group.inducing.shape[1] + 1: f(p.gather_linear(v, n)))(
@@ -198,7 +198,7 @@ class System(NamedTuple):
             )
         ]
 
-    def at_nodes(self, pairs: list[Float[Array, "members intervals pair"]]) -> Flat:
+    def at_nodes(self, pairs: list[Array]) -> Flat:
         """f at the nodes, from the means of pairs of states."""
         return _flat(
             [

@@ -38,7 +38,8 @@ _SHORTEST = 1e-6
 _LONGER = 1.5
 
 
-Evaluate = Callable[[GP, Any, Geometry, ChainSites], Q]
+# From a model, data, geometry and sites: those of a GP, or of another model with a `Q`.
+Evaluate = Callable[[Any, Any, Any, Any], Q]
 
 
 class Settling(NamedTuple):
@@ -52,10 +53,10 @@ class Settling(NamedTuple):
 
 
 def begin(
-    model: GP,
-    data: View,
-    shape: Geometry,
-    sites: ChainSites,
+    model: Any,
+    data: Any,
+    shape: Any,
+    sites: tuple[Any, ...],
     evaluate: Evaluate = evaluate,
 ) -> Settling:
     """The search before its first step, which will evaluate `sites`."""
@@ -66,9 +67,9 @@ def begin(
 
 
 def settle(
-    model: GP,
-    data: View,
-    shape: Geometry,
+    model: Any,
+    data: Any,
+    shape: Any,
     state: Settling,
     steps: int | Int[Array, ""],
     tolerance: float | Float[Array, ""],
@@ -109,7 +110,7 @@ def _optimum(model: GP, data: View, shape: Geometry, sites: ChainSites) -> Settl
     return settle(model, data, shape, state, MOST_STEPS, TOLERANCE)
 
 
-def has_settled(model: GP, data: View, state: Settling, tolerance: float | None = None) -> bool:
+def has_settled(model: Any, data: Any, state: Settling, tolerance: float | None = None) -> bool:
     """Whether a search that ended found the optimum: q stood still, rounding aside."""
     enough = max(1e-7, tolerance or 0.0)
     close = float(state.moved) <= enough * float(data.total)
@@ -120,7 +121,7 @@ def _moved(new: Q, old: Q) -> Float[Array, ""]:
     """Roughly KL(new‖old): the bound itself has no digits left for steps this small."""
     total = jnp.zeros(())
     for after, before in zip(new.marginals, old.marginals, strict=True):
-        variances = [jnp.diagonal(q.covariance, axis1=1, axis2=2) for q in (after, before)]
+        variances = [jnp.diagonal(q.covariance, axis1=-2, axis2=-1) for q in (after, before)]
         scale = jnp.where(variances[1] > 0, variances[1], jnp.inf)
         shift = (after.mean - before.mean) ** 2 / scale
         stretch = ((variances[0] - variances[1]) / scale) ** 2
