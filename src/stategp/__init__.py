@@ -15,9 +15,10 @@ keep_compiled_programs()
 from stategp import chain, data, kernels, likelihoods, means, priors  # noqa: E402
 from stategp.additive import AdditivePosterior  # noqa: E402
 from stategp.automatic import Auto  # noqa: E402
+from stategp.deep import DeepPosterior  # noqa: E402
 from stategp.fitting import NotConvergedWarning, condition, fit  # noqa: E402
 from stategp.inference import Certificate, FitResult, PowerEP  # noqa: E402
-from stategp.models import GP, AdditiveGP  # noqa: E402
+from stategp.models import GP, AdditiveGP, DeepGP, Layer  # noqa: E402
 from stategp.parameters import Parameter, fixed, parameter  # noqa: E402
 from stategp.posterior import Posterior  # noqa: E402
 from stategp.sampling import LogPosterior, log_posterior  # noqa: E402
@@ -28,7 +29,10 @@ __all__ = [
     "AdditivePosterior",
     "Auto",
     "Certificate",
+    "DeepGP",
+    "DeepPosterior",
     "FitResult",
+    "Layer",
     "LogPosterior",
     "NotConvergedWarning",
     "Parameter",

@@ -232,7 +232,7 @@ def learn_additive(
             max_steps=settings.max_steps,
             report=show,
             flat=settings.tolerance or 1e-5,
-            gtol=settings.tolerance or 1e-7,
+            gtol=settings.tolerance or 1e-6,
         )
         objective(best)
         found, model = objective.found, with_vector(model, jnp.asarray(best * scales))

@@ -12,6 +12,7 @@ import numpy as np
 from stategp.additive import AdditivePosterior, learn_additive
 from stategp.automatic import Auto, as_auto, choose
 from stategp.data import Observations, Observed, observe, observe_table, place_all, place_inducing
+from stategp.deep import DeepPosterior, learn_deep, observe_outputs
 from stategp.inference import (
     ChainSites,
     FitResult,
@@ -24,7 +25,7 @@ from stategp.inference import (
 )
 from stategp.learning import learn as learn_posterior
 from stategp.memory import make_room
-from stategp.models import GP, AdditiveGP
+from stategp.models import GP, AdditiveGP, DeepGP
 from stategp.parameters import Parameter, map_parameters
 from stategp.posterior import Posterior
 from stategp.progress import Progress
@@ -44,8 +45,10 @@ class NotConvergedWarning(UserWarning):
 def condition(model: GP, x: Any, y: Any, **options: Any) -> Posterior: ...
 @overload
 def condition(model: AdditiveGP, x: Any, y: Any, **options: Any) -> AdditivePosterior: ...
+@overload
+def condition(model: DeepGP, x: Any, y: Any, **options: Any) -> DeepPosterior: ...
 def condition(
-    model: GP | AdditiveGP | Any,
+    model: GP | AdditiveGP | DeepGP | Any,
     x: Any,
     y: Any,
     *,
@@ -107,6 +110,10 @@ def condition(
     )
     extras = {"noise_variance": noise_variance, "exposure": exposure, "trials": trials}
     frozen = map_parameters(_freeze, model)
+    if isinstance(model, DeepGP):
+        series = observe_outputs(model, x, y, extras, weights)
+        deep = _run_deep(frozen, series, inducing, settings, progress)
+        return dataclasses.replace(deep, model=deep.model.like(model))
     if isinstance(model, AdditiveGP):
         rows = observe_table(model.names, x, y, model.likelihood, extras=extras, weights=weights)
         settings.check(model, rows)
@@ -122,8 +129,10 @@ def condition(
 def fit(model: GP, x: Any, y: Any, **options: Any) -> Posterior: ...
 @overload
 def fit(model: AdditiveGP, x: Any, y: Any, **options: Any) -> AdditivePosterior: ...
+@overload
+def fit(model: DeepGP, x: Any, y: Any, **options: Any) -> DeepPosterior: ...
 def fit(
-    model: GP | AdditiveGP | Any,
+    model: GP | AdditiveGP | DeepGP | Any,
     x: Any,
     y: Any,
     *,
@@ -165,6 +174,9 @@ def fit(
         model, method, optimiser, batch_size, step_size, starts, seed, max_steps, tolerance
     )
     extras = {"noise_variance": noise_variance, "exposure": exposure, "trials": trials}
+    if isinstance(model, DeepGP):
+        series = observe_outputs(model, x, y, extras, weights)
+        return _run_deep(model, series, inducing, settings, progress)
     if isinstance(model, AdditiveGP):
         rows = observe_table(model.names, x, y, model.likelihood, extras=extras, weights=weights)
         start = starting_additive(model, rows)
@@ -234,6 +246,26 @@ def _run_additive(
     return posterior
 
 
+def _run_deep(
+    model: DeepGP,
+    series: list[Observations],
+    inducing: Inducing,
+    settings: Settings,
+    progress: bool | None,
+) -> DeepPosterior:
+    settings.check_deep()
+    if not (isinstance(inducing, str) and inducing == "auto"):
+        raise ValueError("inducing points of a deep model are given to each sg.Layer")
+    make_room()
+    show = Progress(sys.stderr.isatty() if progress is None else progress)
+    try:
+        posterior = learn_deep(model, series, settings, show)
+    finally:
+        show.close()
+    _warn(posterior.fit_result)
+    return posterior
+
+
 def _warn(result: FitResult | None) -> None:
     if result is not None and not result.converged:
         warnings.warn(f"the fit did not converge: {result}", NotConvergedWarning, stacklevel=4)
@@ -257,7 +289,8 @@ def _freeze(parameter: Parameter) -> Parameter:
 
 
 def _check_model(model: object) -> None:
-    if not isinstance(model, GP | AdditiveGP):
+    if not isinstance(model, GP | AdditiveGP | DeepGP):
         raise ValueError(
-            f"model must be an sg.GP or an sg.AdditiveGP, got {type(model).__name__}: {model!r}"
+            "model must be an sg.GP, an sg.AdditiveGP or an sg.DeepGP, got "
+            f"{type(model).__name__}: {model!r}"
         )

@@ -12,7 +12,7 @@ import optax
 from stategp.data import Observations, Observed
 from stategp.inference import PowerEP
 from stategp.likelihoods import Bernoulli, Gaussian, Laplace
-from stategp.models import GP, AdditiveGP
+from stategp.models import GP, AdditiveGP, DeepGP
 
 _METHODS = ("natural", "gradient", "laplace", "ep", "vb")
 
@@ -49,7 +49,7 @@ class Settings:
 
     @staticmethod
     def of(
-        model: GP | AdditiveGP,
+        model: GP | AdditiveGP | DeepGP,
         method: Any,
         optimiser: Any,
         batch_size: Any,
@@ -70,13 +70,15 @@ class Settings:
         _check_whole("seed", seed, least=0)
         if tolerance is not None:
             _check_number("tolerance", tolerance)
-        if step_size is not None and (batch_size is None or name != "natural"):
+        deep = isinstance(model, DeepGP)
+        stochastic = deep or batch_size is not None
+        if step_size is not None and not (stochastic and name == "natural"):
             raise ValueError(
                 "step_size is that of natural gradients in minibatches, so it goes with batch_size "
                 "and method='natural'; without minibatches steps are as long as the bound allows"
             )
         if optimiser is None:
-            optimiser = "lbfgs" if batch_size is None else "adam"
+            optimiser = "adam" if stochastic else "lbfgs"
         steps = max_steps or (500 if optimiser == "lbfgs" else 2000)
         chosen = _as_optimiser(optimiser, steps)
         if batch_size is not None and (chosen is None or name not in ("natural", "gradient")):
@@ -99,6 +101,14 @@ class Settings:
         return Settings(
             name, ep, chosen, batch_size, step_size, starts, seed, steps, max_steps, tolerance
         )
+
+    def check_deep(self) -> None:
+        """Refuse what deep models cannot be learned with."""
+        if self.method not in ("natural", "gradient") or self.optimiser is None or self.starts > 1:
+            raise ValueError(
+                "deep models take method='natural' or 'gradient' with optimiser='adam' or an Optax "
+                "optimiser, from one start"
+            )
 
     def check(self, model: GP | AdditiveGP, data: Observations | Observed) -> None:
         """Refuse what the method cannot do with this model and these data."""

@@ -13,6 +13,7 @@ from stategp.inference._additive import (
     no_node_sites,
 )
 from stategp.inference._additive_batches import learn_additive_in_minibatches
+from stategp.inference._ascend import ascend
 from stategp.inference._bound import (
     ChainSites,
     Q,
@@ -22,6 +23,21 @@ from stategp.inference._bound import (
     prior_mean,
 )
 from stategp.inference._certificate import Certificate
+from stategp.inference._deep import (
+    DeepEverything,
+    DeepState,
+    Output,
+    Tape,
+    deep_bound,
+    deep_chains,
+    deep_step,
+    estimate_bound,
+    first_sites,
+    first_xi,
+    place_layers,
+    run_output,
+    xi_chains,
+)
 from stategp.inference._gradient import learn_with_gradients
 from stategp.inference._laplace import (
     laplace_evidence,
@@ -43,7 +59,7 @@ from stategp.inference._natural import (
     take_steps,
     transfer_sites,
 )
-from stategp.inference._optax import learn_in_minibatches, learn_with_optax
+from stategp.inference._optax import Batches, checked, learn_in_minibatches, learn_with_optax
 from stategp.inference._power_ep import (
     MOST_STEPS,
     STILL,
@@ -66,27 +82,40 @@ from stategp.inference._starting_values import (
 __all__ = [
     "MOST_STEPS",
     "STILL",
+    "Batches",
     "Certificate",
     "ChainSites",
     "Collapsed",
+    "DeepEverything",
+    "DeepState",
     "FitResult",
     "Layout",
     "NodeSites",
+    "Output",
     "PowerEP",
     "Q",
     "Recorder",
     "Report",
     "Settling",
     "Sight",
+    "Tape",
     "additive_bound",
     "additive_infer",
     "additive_objective",
     "additive_scales",
+    "ascend",
     "averages",
+    "checked",
     "collapsed_bound",
+    "deep_bound",
+    "deep_chains",
+    "deep_step",
     "ep_objective",
+    "estimate_bound",
     "evaluate",
     "evaluate_all",
+    "first_sites",
+    "first_xi",
     "geometry",
     "has_settled",
     "infer",
@@ -105,10 +134,12 @@ __all__ = [
     "no_node_sites",
     "no_sites",
     "objective_and_gradient",
+    "place_layers",
     "prior_mean",
     "propagated",
     "propagation_step",
     "pseudo_data",
+    "run_output",
     "search_scales",
     "starting_additive",
     "starting_mode",
@@ -117,4 +148,5 @@ __all__ = [
     "starting_state",
     "take_steps",
     "transfer_sites",
+    "xi_chains",
 ]

@@ -63,12 +63,12 @@ def prior_precision(transitions: Transitions) -> BlockTridiagonal:
     return BlockTridiagonal(diagonal, -carried)
 
 
-def _prior(transitions: Transitions) -> MeanCholesky:
+def prior_chain(transitions: Transitions) -> MeanCholesky:
     states, dim = transitions.A.shape[0] - 1, transitions.A.shape[-1]
     return MeanCholesky(jnp.zeros((states, dim)), prior_precision(transitions).cholesky())
 
 
-def _logarithmic(xi: MeanCholesky, to_log: bool) -> MeanCholesky:
+def logarithmic(xi: MeanCholesky, to_log: bool) -> MeanCholesky:
     """ξ with the diagonal of its factor as logarithms, or back."""
     factor = xi.precision_cholesky
     eye = jnp.eye(factor.diagonal.shape[-1], dtype=bool)
@@ -83,11 +83,12 @@ def _bound(
 ) -> Float[Array, ""]:
     model = with_vector(model, everything.scaled * scales)
     shape = geometry(model, data.nodes, inducing)
-    xi = tuple(_logarithmic(one, to_log=False) for one in everything.xi)
+    xi = tuple(logarithmic(one, to_log=False) for one in everything.xi)
     mean, variance = latent_moments(shape.projections, tuple(PairMarginals.of(one) for one in xi))
     fit = data.fit(model.likelihood, mean + prior_mean(model, data.user_nodes), variance)
     distance = sum(
-        kl_divergence(one, _prior(prior)) for one, prior in zip(xi, shape.transitions, strict=True)
+        kl_divergence(one, prior_chain(prior))
+        for one, prior in zip(xi, shape.transitions, strict=True)
     )
     return fit - distance + log_prior(model)
 
@@ -99,7 +100,7 @@ _bound_and_gradient = jax.jit(jax.value_and_grad(_bound))
 def _start(model: GP, data: Observations, inducing: States, scaled: Array) -> Everything:
     """q starts as the prior."""
     shape = geometry(model, data.nodes, inducing)
-    priors = tuple(_logarithmic(_prior(prior), to_log=True) for prior in shape.transitions)
+    priors = tuple(logarithmic(prior_chain(prior), to_log=True) for prior in shape.transitions)
     return Everything(scaled, priors)
 
 
@@ -111,12 +112,12 @@ def _as_sites(
     model = with_vector(model, everything.scaled * scales)
     shape = geometry(model, data.nodes, inducing)
     return tuple(
-        _difference(_logarithmic(xi, to_log=False), prior)
+        difference(logarithmic(xi, to_log=False), prior)
         for xi, prior in zip(everything.xi, shape.transitions, strict=True)
     )
 
 
-def _difference(xi: MeanCholesky, transitions: Transitions) -> Sites:
+def difference(xi: MeanCholesky, transitions: Transitions) -> Sites:
     """What q's natural parameters have beyond the prior's; every state's own part goes right."""
     precision = xi.precision_cholesky.gram()
     linear = precision @ xi.mean
