@@ -244,15 +244,32 @@ def observe_outputs(
     inputs = x if isinstance(x, list | tuple) else [x] * len(y)
     if len(inputs) != len(y):
         raise ValueError(f"x and y must be lists of equal lengths, got {len(inputs)} and {len(y)}")
-    if weights is not None or any(value is not None for value in extras.values()):
-        raise ValueError("weights, noise_variance, exposure and trials go with a single output")
-    return [observe(a, b, model.likelihood) for a, b in zip(inputs, y, strict=True)]
+    each: dict[str, list[Any]] = {}
+    for name, given in {**extras, "weights": weights}.items():
+        each[name] = list(given) if isinstance(given, list | tuple) else [given] * len(y)
+        if len(each[name]) != len(y):
+            raise ValueError(f"{name} must be a list with one entry for each of {len(y)} outputs")
+    counts = each.pop("weights")
+    return [
+        observe(
+            inputs[i],
+            y[i],
+            model.likelihood,
+            extras={name: given[i] for name, given in each.items()},
+            weights=counts[i],
+        )
+        for i in range(len(y))
+    ]
 
 
 def learn_deep(
-    model: DeepGP, series: list[Observations], settings: Settings, show: Progress
+    model: DeepGP,
+    series: list[Observations],
+    settings: Settings,
+    show: Progress,
+    begin: dict[Path, Sites] | None,
 ) -> DeepPosterior:
-    """Hyperparameters, if any are open, and every q, by stochastic steps."""
+    """Hyperparameters, if any are open, and every q, by stochastic steps from `begin`, if given."""
     outputs = tuple(
         Output(
             jnp.asarray(np.asarray(data.x) + float(data.origin)),
@@ -277,10 +294,10 @@ def learn_deep(
 
     natural = settings.method == "natural"
     if natural:
-        start: Any = DeepState(scaled, optimiser.init(scaled), first_sites(model))
+        start: Any = DeepState(scaled, optimiser.init(scaled), begin or first_sites(model))
         take = _natural_step(optimiser)
     else:
-        everything = first_xi(model, scaled)
+        everything = first_xi(model, scaled, begin or first_sites(model))
         start = everything, optimiser.init(everything)
         take = _gradient_step(optimiser)
 

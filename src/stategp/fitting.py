@@ -46,7 +46,7 @@ def condition(model: GP, x: Any, y: Any, **options: Any) -> Posterior: ...
 @overload
 def condition(model: AdditiveGP, x: Any, y: Any, **options: Any) -> AdditivePosterior: ...
 @overload
-def condition(model: DeepGP, x: Any, y: Any, **options: Any) -> DeepPosterior: ...
+def condition(model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Any) -> DeepPosterior: ...
 def condition(
     model: GP | AdditiveGP | DeepGP | Any,
     x: Any,
@@ -69,7 +69,8 @@ def condition(
     """The posterior for the hyperparameters as they are.
 
     Arguments:
-        model: what is believed about the function and how it is observed.
+        model: what is believed about the function and how it is observed. The posterior of a deep
+            model stands for its model, and for where the search starts.
         x: inputs, one-dimensional, in any order; repeated values are fine. Additive models: an
             array with a column for each kernel, a dictionary of columns or a data frame.
         y: observations; NaN means missing.
@@ -104,6 +105,8 @@ def condition(
     >>> model = sg.GP(sg.kernels.Matern32(lengthscale=2.0), sg.likelihoods.Gaussian(variance=0.1))
     >>> posterior = sg.condition(model, np.arange(10), np.sin(np.arange(10)), inducing=5)
     """
+    begin = model.sites if isinstance(model, DeepPosterior) else None
+    model = model.model if isinstance(model, DeepPosterior) else model
     _check_model(model)
     settings = Settings.of(
         model, method, optimiser, batch_size, step_size, 1, seed, max_steps, tolerance
@@ -112,7 +115,7 @@ def condition(
     frozen = map_parameters(_freeze, model)
     if isinstance(model, DeepGP):
         series = observe_outputs(model, x, y, extras, weights)
-        deep = _run_deep(frozen, series, inducing, settings, progress)
+        deep = _run_deep(frozen, series, inducing, settings, progress, begin)
         return dataclasses.replace(deep, model=deep.model.like(model))
     if isinstance(model, AdditiveGP):
         rows = observe_table(model.names, x, y, model.likelihood, extras=extras, weights=weights)
@@ -130,7 +133,7 @@ def fit(model: GP, x: Any, y: Any, **options: Any) -> Posterior: ...
 @overload
 def fit(model: AdditiveGP, x: Any, y: Any, **options: Any) -> AdditivePosterior: ...
 @overload
-def fit(model: DeepGP, x: Any, y: Any, **options: Any) -> DeepPosterior: ...
+def fit(model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Any) -> DeepPosterior: ...
 def fit(
     model: GP | AdditiveGP | DeepGP | Any,
     x: Any,
@@ -169,6 +172,8 @@ def fit(
     >>> posterior.fit_result.converged
     True
     """
+    begin = model.sites if isinstance(model, DeepPosterior) else None
+    model = model.model if isinstance(model, DeepPosterior) else model
     _check_model(model)
     settings = Settings.of(
         model, method, optimiser, batch_size, step_size, starts, seed, max_steps, tolerance
@@ -176,7 +181,7 @@ def fit(
     extras = {"noise_variance": noise_variance, "exposure": exposure, "trials": trials}
     if isinstance(model, DeepGP):
         series = observe_outputs(model, x, y, extras, weights)
-        return _run_deep(model, series, inducing, settings, progress)
+        return _run_deep(model, series, inducing, settings, progress, begin)
     if isinstance(model, AdditiveGP):
         rows = observe_table(model.names, x, y, model.likelihood, extras=extras, weights=weights)
         start = starting_additive(model, rows)
@@ -252,6 +257,7 @@ def _run_deep(
     inducing: Inducing,
     settings: Settings,
     progress: bool | None,
+    begin: dict[Any, Any] | None,
 ) -> DeepPosterior:
     settings.check_deep()
     if not (isinstance(inducing, str) and inducing == "auto"):
@@ -259,7 +265,7 @@ def _run_deep(
     make_room()
     show = Progress(sys.stderr.isatty() if progress is None else progress)
     try:
-        posterior = learn_deep(model, series, settings, show)
+        posterior = learn_deep(model, series, settings, show, begin)
     finally:
         show.close()
     _warn(posterior.fit_result)

@@ -264,9 +264,11 @@ class DeepEverything(NamedTuple):
     xi: dict[Path, MeanCholesky]
 
 
-def first_xi(model: DeepGP, scaled: Float[Array, " parameters"]) -> DeepEverything:
-    """The same start, as mean and precision factor."""
-    chains = deep_chains(model, first_sites(model))
+def first_xi(
+    model: DeepGP, scaled: Float[Array, " parameters"], sites: dict[Path, Sites]
+) -> DeepEverything:
+    """A start from sites, as mean and precision factor."""
+    chains = deep_chains(model, sites)
     return DeepEverything(
         scaled,
         {
