@@ -49,6 +49,7 @@ class Function(eqx.Module):
     """The posterior of one function of a deep model."""
 
     chain: Chain
+    indefinite: bool = eqx.field(static=True, default=False)
 
     @property
     def inducing(self) -> np.ndarray:
@@ -66,7 +67,7 @@ class Function(eqx.Module):
     ) -> Float[Array, "samples points"]:
         """Joint samples of the function."""
         x = jnp.asarray(as_numbers("x_new", x_new))
-        return sample(self.chain, as_key(key), padded(x), num_samples, False)[:, : len(x)]
+        return sample(self.chain, as_key(key), padded(x), num_samples, self.indefinite)[:, : len(x)]
 
 
 class DeepPosterior(eqx.Module):
@@ -83,6 +84,7 @@ class DeepPosterior(eqx.Module):
     elbo: float
     observations: tuple[int, ...] = eqx.field(static=True)
     fit_result: FitResult | None = eqx.field(static=True, default=None)
+    indefinite: bool = eqx.field(static=True, default=False)  # sites may be negative
 
     @property
     def functions(self) -> dict[str, Any]:
@@ -100,7 +102,7 @@ class DeepPosterior(eqx.Module):
         gp = GP(layer.kernel, Gaussian(), layer.mean)
         origin = jnp.zeros(())
         own = (self.sites[path],), (self.marginals[path],)
-        return Function(Chain(gp, layer.locations, origin, *own))
+        return Function(Chain(gp, layer.locations, origin, *own), self.indefinite)
 
     def predict_f(
         self, x_new: Any, number: int = 0, *, samples: int = _SAMPLES, seed: int = 0
@@ -169,7 +171,7 @@ class DeepPosterior(eqx.Module):
             keys = jax.random.split(jax.random.fold_in(as_key(key), calls), count)
             calls += 1
             chain = self._function(path).chain
-            one = lambda key, x: sample(chain, key, x, 1, False)[0]  # noqa: E731
+            one = lambda key, x: sample(chain, key, x, 1, self.indefinite)[0]  # noqa: E731
             return jax.vmap(one)(keys, jnp.asarray(inputs))
 
         through = self.model.compose(visit, jnp.broadcast_to(x[None], (count, len(x))), number)
@@ -186,7 +188,9 @@ class DeepPosterior(eqx.Module):
         model = DeepGP(
             self.model.layers, self.model.function, self.model.likelihood, samples=samples
         )
-        means, variances = _propagate(model, self.sites, whole, jax.random.key(seed), number)
+        means, variances = _propagate(
+            model, self.sites, whole, jax.random.key(seed), number, self.indefinite
+        )
         return means[:, : len(x)], variances[:, : len(x)]
 
     def _extra(self, means: Array, extras: dict[str, Any]) -> Array:
@@ -205,11 +209,17 @@ class DeepPosterior(eqx.Module):
         return "\n".join(lines)
 
 
-@functools.partial(jax.jit, static_argnames="number")
+@functools.partial(jax.jit, static_argnames=("number", "indefinite"))
 def _propagate(
-    model: DeepGP, sites: dict[Path, Sites], x: Points, key: PRNGKeyArray, number: int
+    model: DeepGP,
+    sites: dict[Path, Sites],
+    x: Points,
+    key: PRNGKeyArray,
+    number: int,
+    indefinite: bool,
 ) -> tuple[Array, Array]:
-    chains = {p: (prior, q.marginals) for p, (prior, q) in deep_chains(model, sites).items()}
+    swept = deep_chains(model, sites, indefinite)
+    chains = {path: (prior, q.marginals) for path, (prior, q) in swept.items()}
     nothing = jnp.zeros_like(x)
     return run_output(model, Tape(model, chains, key), Output(x, nothing, nothing, nothing), number)
 
@@ -267,7 +277,7 @@ def learn_deep(
     series: list[Observations],
     settings: Settings,
     show: Progress,
-    begin: dict[Path, Sites] | None,
+    begin: DeepPosterior | None,
 ) -> DeepPosterior:
     """Hyperparameters, if any are open, and every q, by stochastic steps from `begin`, if given."""
     outputs = tuple(
@@ -293,11 +303,13 @@ def learn_deep(
         return None if full else tuple(jnp.asarray(batch.next()) for batch in batches)
 
     natural = settings.method == "natural"
+    first = first_sites(model) if begin is None else begin.sites
+    negative = begin is not None and begin.indefinite
     if natural:
-        start: Any = DeepState(scaled, optimiser.init(scaled), begin or first_sites(model))
-        take = _natural_step(optimiser)
+        start: Any = DeepState(scaled, optimiser.init(scaled), first)
+        take = _natural_step(optimiser, negative)
     else:
-        everything = first_xi(model, scaled, begin or first_sites(model))
+        everything = first_xi(model, scaled, first, negative)
         start = everything, optimiser.init(everything)
         take = _gradient_step(optimiser)
 
@@ -321,8 +333,8 @@ def learn_deep(
         model, sites = with_vector(model, end.scaled * scales), end.sites
     else:
         model = with_vector(model, end[0].scaled * scales)
-        sites = xi_chains(model, end[0])
-    return _as_posterior(model, sites, outputs, result, key)
+        sites, negative = xi_chains(model, end[0]), True
+    return _as_posterior(model, sites, outputs, result, key, negative)
 
 
 def _take(outputs: tuple[Output, ...], at: Any) -> tuple[Output, ...]:
@@ -335,12 +347,13 @@ def _take(outputs: tuple[Output, ...], at: Any) -> tuple[Output, ...]:
 
 
 @functools.lru_cache(maxsize=16)
-def _natural_step(optimiser: optax.GradientTransformation) -> Any:
+def _natural_step(optimiser: optax.GradientTransformation, indefinite: bool) -> Any:
     @jax.jit
     def step(
         state: DeepState, model: DeepGP, outputs: Any, at: Any, scales: Array, size: Any, key: Any
     ) -> tuple[DeepState, Float[Array, ""]]:
-        return deep_step(optimiser, state, model, _take(outputs, at), scales, size, key)
+        own = _take(outputs, at)
+        return deep_step(optimiser, state, model, own, scales, size, key, indefinite=indefinite)
 
     return step
 
@@ -369,22 +382,23 @@ def _as_posterior(
     outputs: tuple[Output, ...],
     result: FitResult,
     key: PRNGKeyArray,
+    indefinite: bool,
 ) -> DeepPosterior:
-    marginals, elbo = _final(
-        DeepGP(model.layers, model.function, model.likelihood, samples=_SAMPLES),
-        sites,
-        outputs,
-        key,
-    )
+    many = DeepGP(model.layers, model.function, model.likelihood, samples=_SAMPLES)
+    marginals, elbo = _final(many, sites, outputs, key, indefinite)
     check_finite(model, elbo)
     counts = tuple(len(output.x) for output in outputs)
-    return DeepPosterior(model, sites, marginals, float(elbo), counts, result)
+    return DeepPosterior(model, sites, marginals, float(elbo), counts, result, indefinite)
 
 
-@jax.jit
+@functools.partial(jax.jit, static_argnames="indefinite")
 def _final(
-    model: DeepGP, sites: dict[Path, Sites], outputs: tuple[Output, ...], key: PRNGKeyArray
+    model: DeepGP,
+    sites: dict[Path, Sites],
+    outputs: tuple[Output, ...],
+    key: PRNGKeyArray,
+    indefinite: bool,
 ) -> tuple[dict[Path, PairMarginals], Float[Array, ""]]:
-    chains = deep_chains(model, sites)
+    chains = deep_chains(model, sites, indefinite)
     marginals = {path: q.marginals for path, (_, q) in chains.items()}
     return marginals, estimate_bound(model, sites, chains, outputs, key)

@@ -105,7 +105,7 @@ def condition(
     >>> model = sg.GP(sg.kernels.Matern32(lengthscale=2.0), sg.likelihoods.Gaussian(variance=0.1))
     >>> posterior = sg.condition(model, np.arange(10), np.sin(np.arange(10)), inducing=5)
     """
-    begin = model.sites if isinstance(model, DeepPosterior) else None
+    begin = model if isinstance(model, DeepPosterior) else None
     model = model.model if isinstance(model, DeepPosterior) else model
     _check_model(model)
     settings = Settings.of(
@@ -172,7 +172,7 @@ def fit(
     >>> posterior.fit_result.converged
     True
     """
-    begin = model.sites if isinstance(model, DeepPosterior) else None
+    begin = model if isinstance(model, DeepPosterior) else None
     model = model.model if isinstance(model, DeepPosterior) else model
     _check_model(model)
     settings = Settings.of(
@@ -257,7 +257,7 @@ def _run_deep(
     inducing: Inducing,
     settings: Settings,
     progress: bool | None,
-    begin: dict[Any, Any] | None,
+    begin: DeepPosterior | None,
 ) -> DeepPosterior:
     settings.check_deep()
     if not (isinstance(inducing, str) and inducing == "auto"):

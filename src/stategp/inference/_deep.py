@@ -147,13 +147,16 @@ def first_sites(model: DeepGP) -> dict[Path, Sites]:
     return found
 
 
-def deep_chains(model: DeepGP, sites: dict[Path, Sites]) -> dict[Path, tuple[Any, Swept]]:
-    """The prior of every layer, and q."""
+def deep_chains(
+    model: DeepGP, sites: dict[Path, Sites], indefinite: bool
+) -> dict[Path, tuple[Any, Swept]]:
+    """The prior of every layer, and q, whose sites may be negative if `indefinite`."""
     found = {}
     for path in model.paths:
         layer = model.layer(path)
         prior = prior_transitions(layer.kernel, layer.locations)
-        found[path] = prior, sweep(*jax.lax.stop_gradient((prior, sites[path])))
+        still = jax.lax.stop_gradient((prior, sites[path]))
+        found[path] = prior, sweep(*still, indefinite=indefinite)
     return found
 
 
@@ -165,22 +168,23 @@ def deep_step(
     scales: Float[Array, " parameters"],
     size: Float[Array, ""],
     key: PRNGKeyArray,
+    *,
+    indefinite: bool = False,
 ) -> tuple[DeepState, Float[Array, ""]]:
     """One step of every q along its natural gradient, and of the hyperparameters."""
     samples = model.samples
     shapes = [[shape for _, shape in visited] for visited in trace_paths(model, outputs)]
     zeros = [[jnp.zeros(shape) for shape in each] for each in shapes]
-    keys = jax.random.split(key, len(outputs))
     paths: list[list[Path]] = []
 
     def run(scaled: Array, taps: Any) -> tuple[tuple[Array, Array], Any]:
         moved = with_vector(model, scaled * scales)
-        chains = deep_chains(moved, state.sites)
+        chains = deep_chains(moved, state.sites, indefinite)
         seen = {path: (prior, swept.marginals) for path, (prior, swept) in chains.items()}
         fit, carried, calls = jnp.zeros(()), jnp.zeros(()), []
         paths.clear()
         for number, output in enumerate(outputs):
-            tape = Tape(moved, seen, keys[number], taps[number])
+            tape = Tape(moved, seen, jax.random.fold_in(key, number), taps[number])
             mean, variance = run_output(moved, tape, output, number)
             y, extra, weights = output.repeated(samples)
             value = moved.likelihood.expected_log_density(y, mean, variance, extra)
@@ -265,10 +269,10 @@ class DeepEverything(NamedTuple):
 
 
 def first_xi(
-    model: DeepGP, scaled: Float[Array, " parameters"], sites: dict[Path, Sites]
+    model: DeepGP, scaled: Float[Array, " parameters"], sites: dict[Path, Sites], indefinite: bool
 ) -> DeepEverything:
     """A start from sites, as mean and precision factor."""
-    chains = deep_chains(model, sites)
+    chains = deep_chains(model, sites, indefinite)
     return DeepEverything(
         scaled,
         {
