@@ -111,7 +111,7 @@ class AdditivePosterior(Predicts):
             average, spread = self.averages[i]
             if joint:
                 columns = [x if j == i else None for j in range(len(self.chains))]
-                variance = variance + self._corrections(columns, i)
+                variance = variance + self._corrections(columns, i, centred=True)
             centred = jnp.maximum(variance - 2 * shared + spread, 0.0)
             found[name] = mean - average, centred
         return found
@@ -158,7 +158,7 @@ class AdditivePosterior(Predicts):
             for name, column in zip(names, columns, strict=True)
         ]
 
-    def _corrections(self, columns: list[Any], only: int | None) -> Points:
+    def _corrections(self, columns: list[Any], only: int | None, centred: bool = False) -> Points:
         """What the joint posterior adds to the variance of f, or of one component."""
         points = next(len(x) for x in columns if x is not None)
         x = np.stack([np.zeros(points) if c is None else np.asarray(c) for c in columns])
@@ -174,6 +174,7 @@ class AdditivePosterior(Predicts):
                 self.training.sites,
                 jnp.asarray(x[:, start : start + _TOGETHER]),
                 jnp.asarray(seen),
+                centred=centred,
             )
             for start in range(0, size, _TOGETHER)
         ]
@@ -307,8 +308,8 @@ def _as_posterior(
             def chain(
                 pairs: PairMarginals, i: int = i, j: int = j, linear: Sites = linear
             ) -> Chain:
-                own = jax.tree.map(lambda leaf: leaf[j], (linear, pairs))
-                kept = unpadded(*own, len(inducing[i]))
+                site, pair = jax.tree.map(lambda leaf: leaf[j], (linear, pairs))
+                kept = unpadded(site, pair, len(inducing[i]))
                 gp = GP(model.kernels[i], Gaussian(), Zero())
                 origin = observed.inputs[i].origin
                 return Chain.padded(gp, inducing[i], origin, (kept[0],), (kept[1],))

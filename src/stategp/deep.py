@@ -98,11 +98,10 @@ class DeepPosterior(eqx.Module):
 
     def _function(self, path: Path) -> Function:
         layer = self.model.layer(path)
-        assert layer.locations is not None
         gp = GP(layer.kernel, Gaussian(), layer.mean)
         origin = jnp.zeros(())
         own = (self.sites[path],), (self.marginals[path],)
-        return Function(Chain(gp, layer.locations, origin, *own), self.indefinite)
+        return Function(Chain(gp, layer.inducing, origin, *own), self.indefinite)
 
     def predict_f(
         self, x_new: Any, number: int = 0, *, samples: int = _SAMPLES, seed: int = 0
@@ -171,8 +170,11 @@ class DeepPosterior(eqx.Module):
             keys = jax.random.split(jax.random.fold_in(as_key(key), calls), count)
             calls += 1
             chain = self._function(path).chain
-            one = lambda key, x: sample(chain, key, x, 1, self.indefinite)[0]  # noqa: E731
-            return jax.vmap(one)(keys, jnp.asarray(inputs))
+
+            def draw(key: PRNGKeyArray, x: Array) -> Array:
+                return sample(chain, key, x, 1, self.indefinite)[0]
+
+            return jax.vmap(draw)(keys, jnp.asarray(inputs))
 
         through = self.model.compose(visit, jnp.broadcast_to(x[None], (count, len(x))), number)
         return jnp.asarray(through)

@@ -47,7 +47,7 @@ def condition(model: GP, x: Any, y: Any, **options: Any) -> Posterior: ...
 def condition(model: AdditiveGP, x: Any, y: Any, **options: Any) -> AdditivePosterior: ...
 @overload
 def condition(model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Any) -> DeepPosterior: ...
-def condition(
+def condition(  # type: ignore[misc]  # the arguments are listed here, not in the overloads
     model: GP | AdditiveGP | DeepGP | Any,
     x: Any,
     y: Any,
@@ -112,7 +112,7 @@ def condition(
         model, method, optimiser, batch_size, step_size, 1, seed, max_steps, tolerance
     )
     extras = {"noise_variance": noise_variance, "exposure": exposure, "trials": trials}
-    frozen = map_parameters(_freeze, model)
+    frozen: Any = map_parameters(_freeze, model)
     if isinstance(model, DeepGP):
         series = observe_outputs(model, x, y, extras, weights)
         deep = _run_deep(frozen, series, inducing, settings, progress, begin)
@@ -134,7 +134,7 @@ def fit(model: GP, x: Any, y: Any, **options: Any) -> Posterior: ...
 def fit(model: AdditiveGP, x: Any, y: Any, **options: Any) -> AdditivePosterior: ...
 @overload
 def fit(model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Any) -> DeepPosterior: ...
-def fit(
+def fit(  # type: ignore[misc]
     model: GP | AdditiveGP | DeepGP | Any,
     x: Any,
     y: Any,

@@ -65,6 +65,12 @@ def test_means_are_those_of_the_exact_additive_gp_and_joint_variances_too():
         np.testing.assert_allclose(effects[name][0] + average, expected, atol=1e-8)
     total = posterior.level + effects["x0"][0] + effects["x1"][0]
     np.testing.assert_allclose(total, found, atol=1e-10)
+    centred = np.eye(80) - 1 / 80  # of what is seen at the data itself
+    C = sum(np.asarray(k(x[:, i], x[:, i])) for i, k in enumerate(KERNELS)) + NOISE * np.eye(80)
+    own = np.asarray(KERNELS[0](x[:, 0], x[:, 0]))
+    exact = centred @ (own - own @ np.linalg.solve(C, own)) @ centred.T
+    _, joint = posterior.components(x, joint=True)["x0"]
+    np.testing.assert_allclose(joint, np.diag(exact), rtol=1e-6)
     seen = posterior.components(x)
     np.testing.assert_allclose([np.mean(mean) for mean, _ in seen.values()], 0, atol=1e-8)
 

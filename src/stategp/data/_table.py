@@ -5,6 +5,7 @@ number for each; all inputs one after another make one flat vector. An observati
 for each of its inputs (`spread`), and what it says goes back to the same entries (`collect`).
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -29,7 +30,8 @@ Rows = Float[Array, " rows"]
 Flat = Float[Array, " nodes"]
 
 
-class Inputs(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Inputs:
     """One input: its distinct values measured from an origin, and which of them each row has."""
 
     nodes: np.ndarray
@@ -124,8 +126,9 @@ class Observed(NamedTuple):
         own = self.inputs[number]
         rows = np.random.default_rng(0).permutation(len(self))[:most]
         rows = rows[np.argsort(own.index[rows], kind="stable")]
-        columns = (np.asarray(v)[rows] for v in (self.y, self.extra, self.weights))
-        return Observations(own.nodes[own.index[rows]], *columns, own.origin)
+        y, extra, weights = (np.asarray(v)[rows] for v in (self.y, self.extra, self.weights))
+        columns: Any = (own.nodes[own.index[rows]], y, extra, weights, own.origin)
+        return Observations(*columns)
 
 
 def observe_table(
@@ -211,5 +214,5 @@ DEFAULT = 64  # inducing points of an input, unless it has fewer distinct values
 
 
 def _nodes(own: Inputs) -> Observations:
-    nothing = np.zeros(len(own.nodes))
-    return Observations(own.nodes, nothing, nothing, nothing, own.origin)
+    columns: Any = (own.nodes, *[np.zeros(len(own.nodes))] * 3, own.origin)
+    return Observations(*columns)

@@ -18,6 +18,7 @@ Components whose kernels have the same structure and whose sizes are alike are c
 side.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -444,7 +445,7 @@ def averages(model: AdditiveGP, table: Table, layout: Layout, sites: NodeSites) 
     return Averages(means, variances, covariances)
 
 
-@jax.jit
+@functools.partial(jax.jit, static_argnames="centred")
 def joint_corrections(
     model: AdditiveGP,
     table: Table,
@@ -452,12 +453,15 @@ def joint_corrections(
     sites: NodeSites,
     x: Float[Array, "components points"],
     seen: Float[Array, " components"],
+    *,
+    centred: bool,
 ) -> Float[Array, " points"]:
     """What the joint posterior adds to the variance of Σ seen_i f_i(x_i) under q.
 
-    That variance is eᵀ A⁻¹ e, where e reads f at x; eᵀ P⁻¹ e is what q says. With m = P⁻¹ e the
-    rest is eᵀ A⁻¹ (W m − Sᵀ w S m), whose right-hand side lives at the nodes. For Gaussian
-    observations this is exact, for others it is the linear response of the mean.
+    That variance is eᵀ A⁻¹ e, where e reads f at x (if `centred`, less its average over the data);
+    eᵀ P⁻¹ e is what q says. With m = P⁻¹ e the rest is eᵀ A⁻¹ (W m − Sᵀ w S m), whose right-hand
+    side lives at the nodes. For Gaussian observations this is exact, for others it is the linear
+    response of the mean.
     """
     shape = additive_geometry(model, layout)
     own = chain_sites(layout, shape, sites)
@@ -472,8 +476,16 @@ def joint_corrections(
         places = x[np.asarray(group.members)]
         looks.append(jax.vmap(project)(kernels, group.inducing, places, prior))
 
+    share = jnp.zeros_like(mean)
+    if centred:
+        share = table.collect(table.weights) / table.total
+        share *= _flat(
+            [jnp.ones_like(g.nodes) * seen[np.asarray(g.members)][:, None] for g in layout]
+        )
+    average = system.pair_means(share)
+
     def read(pairs: list[Array], point: Float[Array, " points"]) -> Float[Array, ""]:
-        total = jnp.zeros(())
+        total = -jnp.vdot(share, system.at_nodes(pairs))
         for group, look, own in zip(layout, looks, pairs, strict=True):
             at = jax.vmap(lambda p, v: p.means(v))(look, own) @ point
             total += jnp.vdot(seen[np.asarray(group.members)], at)
@@ -486,6 +498,7 @@ def joint_corrections(
             intervals = group.inducing.shape[1] + 1
             pulls = jax.vmap(lambda p, v, n=intervals: p.gather_linear(v, n))(look, linear)
             response.append(jax.vmap(lambda f, v: f(v))(own, pulls))
+        response = [a - b for a, b in zip(response, average, strict=True)]
         m = system.at_nodes(response)
         b = system.precision * m - table.collect(weights * table.spread(m))
         s, _ = system.solve(b, jnp.zeros_like(b), 1e-12 * read(response, point))

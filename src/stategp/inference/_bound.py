@@ -15,7 +15,7 @@ bound depends on the hyperparameters only through
 so that no derivative goes through the sweep.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -47,18 +47,18 @@ class Geometry(NamedTuple):
     """The prior of the states, and what they say about f at the observations."""
 
     transitions: tuple[Transitions, ...]
-    projections: tuple[Projection | AtStates, ...]
+    projections: tuple[Any, ...]  # `Projection`, or `AtStates`
 
 
 class Q(NamedTuple):
     """A posterior approximation, its bound, and the sites that the data would rather have."""
 
-    sites: ChainSites
+    sites: tuple[Any, ...]  # those of each chain, or of another model
     marginals: tuple[PairMarginals, ...]
     messages: tuple[Messages | Potentials, ...]
     elbo: Float[Array, ""]
     rounding: Float[Array, ""]  # how far off the bound may be by rounding
-    target: ChainSites
+    target: tuple[Any, ...]
 
 
 def geometry(

@@ -75,7 +75,7 @@ class Tape:
         inputs = inputs.sample() if isinstance(inputs, Latent) else jnp.asarray(inputs)
         layer, (prior, marginals) = self.model.layer(path), self.chains[path]
         flat = inputs.reshape(-1)
-        seen = project(layer.kernel, layer.locations, flat, prior)
+        seen = project(layer.kernel, layer.inducing, flat, prior)
         mean, variance = (v.reshape(inputs.shape) for v in seen.marginals(marginals))
         number = len(self.calls)
         if self.taps is not None:
@@ -154,7 +154,7 @@ def deep_chains(
     found = {}
     for path in model.paths:
         layer = model.layer(path)
-        prior = prior_transitions(layer.kernel, layer.locations)
+        prior = prior_transitions(layer.kernel, layer.inducing)
         still = jax.lax.stop_gradient((prior, sites[path]))
         found[path] = prior, sweep(*still, indefinite=indefinite)
     return found
@@ -294,7 +294,7 @@ def deep_bound(
     chains, penalty = {}, jnp.zeros(())
     for path in model.paths:
         layer = moved.layer(path)
-        prior = prior_transitions(layer.kernel, layer.locations)
+        prior = prior_transitions(layer.kernel, layer.inducing)
         own = logarithmic(everything.xi[path], to_log=False)
         chains[path] = prior, PairMarginals.of(own)
         penalty += kl_divergence(own, prior_chain(prior))
@@ -307,7 +307,7 @@ def xi_chains(model: DeepGP, everything: DeepEverything) -> dict[Path, Sites]:
     found = {}
     for path in model.paths:
         layer = model.layer(path)
-        prior = prior_transitions(layer.kernel, layer.locations)
+        prior = prior_transitions(layer.kernel, layer.inducing)
         found[path] = difference(logarithmic(everything.xi[path], to_log=False), prior)
     return found
 

@@ -58,6 +58,12 @@ class Layer(eqx.Module):
             )
         self.locations, self.count = jnp.asarray(places), len(places)
 
+    @property
+    def inducing(self) -> Float[Array, " states"]:
+        """The inducing locations, once they are placed."""
+        assert self.locations is not None
+        return self.locations
+
     def placed(self, low: float, high: float) -> "Layer":
         """The same layer with its locations, if it has none yet, over a range."""
         if self.locations is not None:
