@@ -7,13 +7,14 @@ import pytest
 
 from stategp import chain
 from stategp import kernels as k
+from tests import jitted
 from tests.chain.test_sweep import KERNELS, Z, dense_posterior, random_sites
 
 
 def assert_dense(kernel, sites):
     d = kernel.state_dim
-    transitions = chain.prior_transitions(kernel, jnp.asarray(Z))
-    swept = jax.jit(lambda t, s: chain.sweep(t, s, indefinite=True))(transitions, sites)
+    transitions = jitted.prior_transitions(kernel, jnp.asarray(Z))
+    swept = jax.jit(lambda t, s: jitted.sweep(t, s, indefinite=True))(transitions, sites)
     log_z, mean, covariance = dense_posterior(kernel, sites)
     np.testing.assert_allclose(swept.log_normaliser, log_z, rtol=1e-9)
     found = swept.marginals.mean[:-1, d:].reshape(-1)
@@ -41,30 +42,30 @@ def test_a_partial_product_that_is_no_gaussian_does_not_matter():
     kernel = k.Matern32(lengthscale=2.0)
     sites = negative_first_site(kernel)
     transitions, _ = assert_dense(kernel, sites)
-    assert np.isnan(chain.sweep(transitions, sites).log_normaliser)  # what the filter cannot do
+    assert np.isnan(jitted.sweep(transitions, sites).log_normaliser)  # what the filter cannot do
 
 
 def test_no_gaussian_at_all_is_nan():
     kernel = k.Matern32()
     sites = random_sites(len(Z) + 1, 2)
     worse = chain.Sites(sites.linear, sites.precision.at[2, 0, 0].set(-1e3))
-    transitions = chain.prior_transitions(kernel, jnp.asarray(Z))
-    assert np.isnan(chain.sweep(transitions, worse, indefinite=True).log_normaliser)
+    transitions = jitted.prior_transitions(kernel, jnp.asarray(Z))
+    assert np.isnan(jitted.sweep(transitions, worse, indefinite=True).log_normaliser)
 
 
 def test_local_derivatives_are_those_of_log_z():
     sites = negative_first_site(k.Matern32())
 
     def transitions(lengthscale):
-        return chain.prior_transitions(k.Matern32(lengthscale=lengthscale), jnp.asarray(Z))
+        return jitted.prior_transitions(k.Matern32(lengthscale=lengthscale), jnp.asarray(Z))
 
     @jax.jit
     def log_z(lengthscale):
-        return chain.sweep(transitions(lengthscale), sites, indefinite=True).log_normaliser
+        return jitted.sweep(transitions(lengthscale), sites, indefinite=True).log_normaliser
 
     @jax.jit
     def messages(lengthscale):
-        return chain.sweep(transitions(lengthscale), sites, indefinite=True).messages
+        return jitted.sweep(transitions(lengthscale), sites, indefinite=True).messages
 
     around = messages(jnp.array(2.0))
     local = jax.jit(jax.grad(lambda v: chain.local_log_normaliser(transitions(v), sites, around)))
@@ -76,9 +77,9 @@ def test_local_derivatives_are_those_of_log_z():
 def test_samples_have_the_dense_moments():
     kernel = k.Matern32(lengthscale=2.0)
     sites = negative_first_site(kernel)
-    transitions = chain.prior_transitions(kernel, jnp.asarray(Z))
+    transitions = jitted.prior_transitions(kernel, jnp.asarray(Z))
     n = 20_000
-    draws = chain.sample_states(transitions, sites, jax.random.key(0), n, indefinite=True)
+    draws = jitted.sample_states(transitions, sites, jax.random.key(0), n, indefinite=True)
     _, mean, covariance = dense_posterior(kernel, sites)
     flat = np.asarray(draws).reshape(n, -1)
     deviation = np.sqrt(np.diag(covariance))

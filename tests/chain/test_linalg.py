@@ -10,6 +10,7 @@ from stategp import chain
 from stategp.chain import _linalg, _recursion
 from stategp.chain._linalg import apply, in_entries, psd_solve, tilt, times
 from stategp.projection import project
+from tests import jitted
 
 
 @pytest.mark.parametrize("batch", [3, 4096])
@@ -52,20 +53,20 @@ def test_a_chain_in_blocks_is_the_same_chain(monkeypatch):
     rng = np.random.default_rng(0)
     rows = jnp.asarray(rng.standard_normal((61, 4))).at[0, :2].set(0).at[-1, 2:].set(0)
     sites = chain.Sites(rows, rows[:, :, None] * rows[:, None, :])
-    transitions = chain.prior_transitions(kernel, z)
+    transitions = jitted.prior_transitions(kernel, z)
 
     def slope(scale):
         moved = chain.Transitions(transitions.A, scale * transitions.Q)
         return chain.local_log_normaliser(moved, sites, swept.messages)
 
-    swept = chain.sweep(transitions, sites)
-    whole, whole_slope = swept, jax.grad(slope)(1.0)
+    swept = jitted.sweep(transitions, sites)
+    whole, whole_slope = swept, jax.jit(jax.grad(slope))(1.0)
     monkeypatch.setattr(_recursion, "_BLOCK", 25)
-    swept = chain.sweep(transitions, sites, how="lanes")
+    swept = jitted.sweep(transitions, sites, how="lanes")
     np.testing.assert_allclose(swept.log_normaliser, whole.log_normaliser, rtol=1e-12)
     np.testing.assert_allclose(swept.marginals.covariance, whole.marginals.covariance, atol=1e-12)
     np.testing.assert_allclose(swept.marginals.mean, whole.marginals.mean, atol=1e-12)
-    np.testing.assert_allclose(jax.grad(slope)(1.0), whole_slope, rtol=1e-9)
+    np.testing.assert_allclose(jax.jit(jax.grad(slope))(1.0), whole_slope, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_a_chain_in_blocks_is_the_same_chain(monkeypatch):
 )
 def test_many_points_are_projected_as_few_are(kernel):
     z = jnp.array([0.0, 1.0, 2.5])
-    transitions = chain.prior_transitions(kernel, z)
+    transitions = jitted.prior_transitions(kernel, z)
     x = jnp.linspace(-1.0, 4.0, 4096)
     run = jax.jit(lambda x: project(kernel, z, x, transitions))
     many, few = run(x), run(x[::64])

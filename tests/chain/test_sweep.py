@@ -10,6 +10,7 @@ from jax.test_util import check_grads
 
 from stategp import chain
 from stategp import kernels as k
+from tests import jitted
 from tests.dense import state_covariances
 
 Z = np.array([0.0, 0.3, 0.4, 1.5, 2.0, 2.1])
@@ -54,10 +55,10 @@ def test_sequential_and_parallel_equal_dense(name):
     kernel = KERNELS[name]
     d = kernel.state_dim
     sites = random_sites(len(Z) + 1, d)
-    transitions = chain.prior_transitions(kernel, jnp.asarray(Z))
+    transitions = jitted.prior_transitions(kernel, jnp.asarray(Z))
     log_z, mean, covariance = dense_posterior(kernel, sites)
     for how in ["sequential", "parallel"]:
-        swept = jax.jit(chain.sweep, static_argnames="how")(transitions, sites, how=how)
+        swept = jitted.sweep(transitions, sites, how=how)
         np.testing.assert_allclose(swept.log_normaliser, log_z, rtol=1e-10)
         np.testing.assert_allclose(
             swept.marginals.mean[:-1, d:].reshape(-1), mean, rtol=1e-9, atol=1e-10
@@ -73,8 +74,8 @@ def test_sequential_and_parallel_agree_on_a_long_chain_with_tiny_steps():
     rows = jnp.zeros((501, 6)).at[:-1, 3].set(1.0)
     y = jnp.sin(7 * jnp.arange(501.0))
     sites = chain.Sites(10 * y[:, None] * rows, 10 * rows[:, :, None] * rows[:, None, :])
-    transitions = chain.prior_transitions(kernel, z)
-    swept = jax.jit(chain.sweep, static_argnames="how")
+    transitions = jitted.prior_transitions(kernel, z)
+    swept = jitted.sweep
     one = swept(transitions, sites, how="sequential")
     for how in ["lanes", "parallel"]:
         agree(one, swept(transitions, sites, how=how))
@@ -90,7 +91,7 @@ def agree(one, many):
 def test_gradients_of_the_sweep(how):
     kernel = KERNELS["matern32 + cosine"]
     z = jnp.asarray(Z[:4])
-    transitions = chain.prior_transitions(kernel, z)
+    transitions = jitted.prior_transitions(kernel, z)
     sites = random_sites(len(z) + 1, kernel.state_dim)
     rng = np.random.default_rng(1)
     cross = jnp.asarray(rng.standard_normal(sites.precision.shape))
@@ -99,7 +100,7 @@ def test_gradients_of_the_sweep(how):
         A = jnp.pad(A, ((1, 1), (0, 0), (0, 0)))  # nothing leads into or out of the chain
         Q = noise[:, None, None] * transitions.Q
         symmetric = (precision + precision.mT) / 2
-        swept = chain.sweep(chain.Transitions(A, Q), chain.Sites(linear, symmetric), how=how)
+        swept = jitted.sweep(chain.Transitions(A, Q), chain.Sites(linear, symmetric), how=how)
         moments = jnp.sum(jnp.sin(swept.marginals.mean)) + jnp.sum(
             cross * swept.marginals.covariance
         )
@@ -115,10 +116,12 @@ def test_local_derivatives_are_those_of_log_z(name):
     kernel = KERNELS[name]
     z = jnp.asarray(Z)
     sites = random_sites(len(z) + 1, kernel.state_dim)
-    transitions = chain.prior_transitions(kernel, z)
-    messages = chain.sweep(transitions, sites).messages
-    local = jax.grad(chain.local_log_normaliser, argnums=(0, 1))(transitions, sites, messages)
-    full = jax.grad(chain.log_normaliser, argnums=(0, 1))(transitions, sites)
+    transitions = jitted.prior_transitions(kernel, z)
+    messages = jitted.sweep(transitions, sites).messages
+    local = jax.jit(jax.grad(chain.local_log_normaliser, argnums=(0, 1)))(
+        transitions, sites, messages
+    )
+    full = jax.jit(jax.grad(chain.log_normaliser, argnums=(0, 1)))(transitions, sites)
     # What the states that do not exist would contribute is not asked for.
     for own, expected in zip(jax.tree.leaves(local), jax.tree.leaves(full), strict=True):
         np.testing.assert_allclose(own[1:-1], expected[1:-1], rtol=1e-8, atol=1e-8)
@@ -131,12 +134,14 @@ def test_local_derivatives_with_tiny_steps():
     sites = chain.Sites(rows, 100 * rows[:, :, None] * rows[:, None, :])
 
     def transitions(log_lengthscale):
-        return chain.prior_transitions(k.Matern52(lengthscale=jnp.exp(log_lengthscale)), z)
+        return jitted.prior_transitions(k.Matern52(lengthscale=jnp.exp(log_lengthscale)), z)
 
     at = jnp.log(1e4)
-    messages = chain.sweep(transitions(at), sites).messages
-    local = jax.grad(lambda v: chain.local_log_normaliser(transitions(v), sites, messages))(at)
-    full = jax.grad(lambda v: chain.log_normaliser(transitions(v), sites))(at)
+    messages = jitted.sweep(transitions(at), sites).messages
+    local = jax.jit(
+        jax.grad(lambda v: chain.local_log_normaliser(transitions(v), sites, messages))
+    )(at)
+    full = jax.jit(jax.grad(lambda v: chain.log_normaliser(transitions(v), sites)))(at)
     np.testing.assert_allclose(local, full, rtol=1e-6)
 
 
@@ -144,17 +149,17 @@ def test_local_derivatives_with_tiny_steps():
 def test_kl_to_the_prior_is_that_of_the_precision_form(scale, seed):
     kernel = KERNELS["matern52"]
     sites = random_sites(len(Z) + 1, 3, seed, scale)
-    transitions = chain.prior_transitions(kernel, jnp.asarray(Z))
+    transitions = jitted.prior_transitions(kernel, jnp.asarray(Z))
     kl, q, p = _kl_and_forms(transitions, sites)
     np.testing.assert_allclose(kl, chain.kl_divergence(q, p), rtol=1e-6)
 
 
 @jax.jit
 def _kl_and_forms(transitions, sites):
-    swept = chain.sweep(transitions, sites)
-    prior = chain.sweep(transitions, chain.Sites.zeros(len(Z) + 1, 3))
+    swept = jitted.sweep(transitions, sites)
+    prior = jitted.sweep(transitions, chain.Sites.zeros(len(Z) + 1, 3))
     return (
-        chain.kl_to_prior(sites, swept),
+        jitted.kl_to_prior(sites, swept),
         swept.marginals.to_mean_cholesky(),
         prior.marginals.to_mean_cholesky(),
     )
@@ -164,10 +169,10 @@ def test_samples_of_the_states():
     kernel = KERNELS["matern32 + cosine"]
     d = kernel.state_dim
     sites = random_sites(len(Z) + 1, d, scale=0.5)
-    transitions = chain.prior_transitions(kernel, jnp.asarray(Z))
+    transitions = jitted.prior_transitions(kernel, jnp.asarray(Z))
     _, mean, covariance = dense_posterior(kernel, sites)
     n = 40_000
-    u = chain.sample_states(transitions, sites, jax.random.key(0), n).reshape(n, -1)
+    u = jitted.sample_states(transitions, sites, jax.random.key(0), n).reshape(n, -1)
     deviation = np.sqrt(np.diag(covariance))
     error = np.abs(u.mean(axis=0) - mean) / deviation
     assert error.max() < 4.5 / np.sqrt(n)
@@ -179,5 +184,5 @@ def test_samples_of_the_states():
 def test_a_site_that_is_not_gaussian_gives_nan_not_a_number():
     kernel = KERNELS["matern12"]
     sites = chain.Sites(jnp.zeros((7, 2)), -50.0 * jnp.broadcast_to(jnp.eye(2), (7, 2, 2)))
-    swept = chain.sweep(chain.prior_transitions(kernel, jnp.asarray(Z)), sites)
+    swept = jitted.sweep(jitted.prior_transitions(kernel, jnp.asarray(Z)), sites)
     assert np.isnan(swept.log_normaliser)

@@ -1,5 +1,7 @@
 """Real data: found where it should be, with clear words where it is not."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -42,3 +44,33 @@ def test_counts_and_folds(tmp_path):
     days = data.aircraft(tmp_path)
     assert days.y.tolist() == [1, 0, 0, 2]
     assert days.first == np.datetime64("2000-01-01")
+
+
+def test_flights_of_aircraft_of_known_age(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    folder = tmp_path / "airline"
+    listed = (Path(data.__file__).parent / "airline.sha256").read_text().splitlines()
+    rows = {
+        "airTime": [60, 90, None],
+        "depTime": [1015, 5, 800],
+        "arrTime": [1115, 2400, 900],
+        "dayOfWeek": [1, 2, 3],
+        "dayOfMonth": [4, 5, 6],
+        "distance": [300, 500, 700],
+        "arrDelay": [-3, 12, 0],
+        "tailNum": ["N1", "N2", "N1"],
+    }
+    for line in listed:
+        path = folder / line.split()[1]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".csv":
+            path.write_text("tailnum,year\nN1,1998\nN2,None\nN3\n")
+        else:
+            pq.write_table(pa.table(rows), path)
+    flights = data.airline(tmp_path)  # of three flights, one has no air time and one no known year
+    assert flights.x.shape == (len(listed) - 1, 8)
+    assert flights.x[0].tolist() == [10, 300, 60, 615, 675, 1, 4, 1]
+    assert flights.y[0] == -3
+    assert sorted(set(flights.x[:, 7])) == [1, 2, 3, 4]

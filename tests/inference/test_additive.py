@@ -142,7 +142,10 @@ def test_hyperparameters_are_learned_and_effects_recovered():
     hour, day = rng.integers(0, 24, 400), rng.integers(0, 7, 400)
     effect = 0.1 * (np.arange(7) - 3.0) ** 2
     y = np.sin(2 * np.pi * hour / 24) + effect[day] + 0.2 * rng.standard_normal(400)
-    kernels = {"hour": k.Periodic(period=sg.fixed(24.0)), "day": k.Matern32()}
+    kernels = {
+        "hour": k.Periodic(period=sg.fixed(24.0), lengthscale=sg.fixed(2.0)),
+        "day": k.Matern32(),
+    }
     posterior = sg.fit(sg.AdditiveGP(kernels), {"hour": hour, "day": day}, y)
     assert posterior.fit_result.converged
     np.testing.assert_allclose(posterior.inducing["day"], np.arange(7))
