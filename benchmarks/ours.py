@@ -28,7 +28,30 @@ from stategp.inference._starting_values import pseudo_data
 from stategp.parameters import to_vector, with_vector
 from stategp.shapes import pad_inducing
 
+
+def by_its_equation(variance=1.0, lengthscale=1.0):
+    """Matérn-3/2 without its closed forms: through the matrix exponential, like any equation."""
+    rate = np.sqrt(3) / lengthscale
+    return sg.kernels.FromSDE(
+        F=[[0, 1], [-(rate**2), -2 * rate]], L=[0, 1], Qc=[[4 * rate**3]], H=[1, 0],
+        variance=variance,
+    )  # fmt: skip
+
+
+def harmonics(number):
+    """Decaying harmonics, each with a state of two."""
+
+    def kernel(variance=1.0, lengthscale=1.0):
+        weights = np.full(number, np.sqrt(variance / number))
+        return sg.kernels.Harmonic(weights=weights, frequency=0.1, lengthscale=lengthscale)
+
+    return kernel
+
+
 KERNELS = {
+    "matern32-sde": by_its_equation,
+    "harmonic8": harmonics(4),
+    "harmonic16": harmonics(8),
     "matern12": sg.kernels.Matern12,
     "matern32": sg.kernels.Matern32,
     "matern52": sg.kernels.Matern52,

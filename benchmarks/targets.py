@@ -147,7 +147,7 @@ def draw(results, folder):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    figure, axes = plt.subplots(1, 4, figsize=(17, 4), layout="constrained")
     names = {
         "pack": "sum up the data (once)",
         "elbo+gradient/rows": "bound + gradient, all data each time",
@@ -179,6 +179,7 @@ def draw(results, folder):
         axes[1].loglog(*zip(*points, strict=True), "o-")
     axes[1].set(xlabel="inducing states M", ylabel="seconds", title="bound + gradient, N = 2M")
     dims = {"matern12": 1, "matern32": 2, "matern52": 3, "matern72": 4}
+    dims |= {"harmonic8": 8, "harmonic16": 16}
     for m in sorted({one["m"] for one in results if one["work"] == "sweep"}):
         points = [
             (dims[one["job"]["kernel"]], 1e6 * one["seconds"] / m)
@@ -186,12 +187,20 @@ def draw(results, folder):
             if one["work"] == "sweep" and one["m"] == m and "seconds" in one
         ]
         if points:
-            axes[2].plot(*zip(*points, strict=True), "o-", label=f"M = {m:,}")
-    axes[2].set(
-        xlabel="dimension of the state d", ylabel="µs per state", title="sweep", xticks=[1, 2, 3, 4]
+            axes[2].loglog(*zip(*points, strict=True), "o-", label=f"M = {m:,}", base=2)
+            axes[2].legend()
+    axes[2].set(xlabel="dimension of the state d", ylabel="µs per state", title="sweep")
+    points = sorted(
+        (one["n"], one["peak_bytes"] / one["n"])
+        for one in results
+        if one["work"] == "memory" and "peak_bytes" in one
     )
-    axes[2].set_ylim(bottom=0)
-    axes[2].legend()
+    if points:
+        axes[3].semilogx(*zip(*points, strict=True), "o-", label="peak above the data")
+        axes[3].axhline(16, ls=":", color="gray", label="the data: x and y")
+        axes[3].set_ylim(bottom=0)
+        axes[3].legend()
+    axes[3].set(xlabel="observations N", ylabel="bytes per observation", title="memory of a fit")
     for axis in axes:
         axis.grid(alpha=0.3)
     file = folder / "scaling.png"

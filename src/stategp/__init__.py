@@ -16,6 +16,7 @@ from stategp import chain, data, kernels, likelihoods, means, priors  # noqa: E4
 from stategp.additive import AdditivePosterior  # noqa: E402
 from stategp.automatic import Auto  # noqa: E402
 from stategp.deep import DeepPosterior  # noqa: E402
+from stategp.files import load  # noqa: E402
 from stategp.fitting import NotConvergedWarning, condition, fit  # noqa: E402
 from stategp.inference import Certificate, FitResult, PowerEP  # noqa: E402
 from stategp.models import GP, AdditiveGP, DeepGP, Layer  # noqa: E402
@@ -45,6 +46,7 @@ __all__ = [
     "fixed",
     "kernels",
     "likelihoods",
+    "load",
     "log_posterior",
     "means",
     "parameter",

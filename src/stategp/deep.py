@@ -96,6 +96,12 @@ class DeepPosterior(eqx.Module):
             for name, given in self.model.layers.items()
         }
 
+    def save(self, path: Any) -> None:
+        """Write it to a file, for `sg.load`: numbers and names, nothing that could run."""
+        from stategp.files import save
+
+        save(self, path)
+
     def _function(self, path: Path) -> Function:
         layer = self.model.layer(path)
         gp = GP(layer.kernel, Gaussian(), layer.mean)

@@ -41,6 +41,12 @@ class Predicts(eqx.Module):
     ) -> Float[Array, "samples points *latents"]:
         """Joint samples of the latent function."""
 
+    def save(self, path: Any) -> None:
+        """Write it to a file, for `sg.load`: numbers and names, nothing that could run."""
+        from stategp.files import save
+
+        save(self, path)
+
     def predict_y(self, x_new: Any, **extras: Any) -> tuple[Points, Points]:
         """Mean and variance of a new observation.
 

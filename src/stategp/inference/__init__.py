@@ -1,6 +1,7 @@
 """How we find q, and the hyperparameters."""
 
 from stategp.inference._additive import (
+    Group,
     Layout,
     NodeSites,
     additive_bound,
@@ -89,6 +90,7 @@ __all__ = [
     "DeepEverything",
     "DeepState",
     "FitResult",
+    "Group",
     "Layout",
     "NodeSites",
     "Output",

@@ -1,5 +1,6 @@
 """Compositions of Gaussian processes, every function of one input."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -169,7 +170,7 @@ class DeepGP(eqx.Module):
         >>> deep = sg.DeepGP.stack([sg.Layer(k.Matern32()), sg.Layer(k.Matern32())])
         """
         names = {str(number): layer for number, layer in enumerate(layers)}
-        return DeepGP(names, _Stack(len(names)), likelihood, samples=samples)
+        return DeepGP(names, Stack(len(names)), likelihood, samples=samples)
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -233,19 +234,13 @@ class DeepGP(eqx.Module):
         )
 
 
-class _Stack:
+@dataclasses.dataclass(frozen=True)
+class Stack:
     """The composition of a stack; equal stacks are equal functions, and compile once."""
 
-    def __init__(self, count: int):
-        self.count = count
+    count: int
 
     def __call__(self, f: Any, x: Any) -> Any:
         for number in range(self.count):
             x = f[str(number)](x)
         return x
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Stack) and other.count == self.count
-
-    def __hash__(self) -> int:
-        return hash(self.count)
