@@ -152,7 +152,8 @@ def _describe(value: Any, tensors: dict[str, np.ndarray], where: str) -> Any:
     if isinstance(value, dict):
         return {"dict": [[inside(k, k), inside(v, k)] for k, v in value.items()]}
     own: Any = type(value)
-    if _known().get(own.__name__) is own:
+    known: Any = _known().get(own.__name__)
+    if known is own:
         names = own._fields if issubclass(own, tuple) else [f.name for f in dataclasses.fields(own)]
         if own is DeepGP and not isinstance(value.function, Stack):
             names = [name for name in names if name != "function"]
