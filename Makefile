@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 # The studies, each `make NAME`; they need the data sets (STATEGP_DATA, or the network).
-STUDIES := solar coal motorcycle aircraft natural-gradients classification minibatches automatic-inducing hostile airline additive-variances time-warp
+STUDIES := solar coal motorcycle aircraft natural-gradients classification minibatches automatic-inducing hostile airline additive-variances time-warp step
 
 .PHONY: help demo test lint types unit format bench clean $(STUDIES)
 help:  ## list the targets

@@ -200,63 +200,88 @@ def learn_additive(
     show: Progress,
 ) -> AdditivePosterior:
     """The posterior with hyperparameters learned, if any are open."""
-    layout, table = lay_out(model, observed, inducing)
-    warm = no_node_sites(table)
-    scales, first = additive_scales(model, observed), np.asarray(to_vector(model))
+    task = _Task(observed, inducing, settings, show, *lay_out(model, observed, inducing))
     learned: FitResult | None = None
-    found: Settling | None = None
     if settings.batch_size is not None:
-        scaled, sites, learned = learn_additive_in_minibatches(
-            model,
-            table,
-            layout,
-            first / scales,
-            scales,
-            len(observed),
-            settings.optimiser,
-            batch_size=settings.batch_size,
-            step_size=settings.step_size,
-            seed=settings.seed,
-            max_steps=settings.max_steps,
-            tolerance=settings.tolerance,
-            report=show,
-        )
-        model = with_vector(model, jnp.asarray(scaled * scales))
-        q, _ = additive_bound(model, table, layout, sites)
-    elif len(first) > 0:
-        objective = _Objective(model, table, layout, warm, scales)
+        model, q, learned = _in_minibatches(model, task)
+        result = None
+    else:
+        if len(to_vector(model)) > 0:
+            model, task, found, learned = _climb(model, task)
+        else:
+            warm, most = no_node_sites(task.table), settings.inference_steps
+            found = additive_infer(model, task.table, task.layout, warm, most, settings.settling)
+        q, result = found.q, _said(model, task.table, found, settings, show)
+    check_finite(model, q.elbo)
+    posterior = _as_posterior(model, observed, inducing, task.layout, task.table, q, result)
+    return posterior if learned is None else with_result(posterior, learned)
+
+
+class _Task(NamedTuple):
+    observed: Observed
+    inducing: list[np.ndarray]
+    settings: Settings
+    show: Progress
+    layout: Layout
+    table: Table
+
+
+def _in_minibatches(model: AdditiveGP, task: _Task) -> tuple[AdditiveGP, Q, FitResult]:
+    scales, settings = additive_scales(model, task.observed), task.settings
+    assert settings.batch_size is not None
+    scaled, sites, learned = learn_additive_in_minibatches(
+        model,
+        task.table,
+        task.layout,
+        np.asarray(to_vector(model)) / scales,
+        scales,
+        len(task.observed),
+        settings.optimiser,
+        batch_size=settings.batch_size,
+        step_size=settings.step_size,
+        seed=settings.seed,
+        max_steps=settings.max_steps,
+        tolerance=settings.tolerance,
+        report=task.show,
+    )
+    model = with_vector(model, jnp.asarray(scaled * scales))
+    return model, additive_bound(model, task.table, task.layout, sites)[0], learned
+
+
+def _climb(model: AdditiveGP, task: _Task) -> tuple[AdditiveGP, _Task, Settling, FitResult]:
+    """L-BFGS, repeated if a kernel's truncation has to follow its new parameters."""
+    settings = task.settings
+    while True:
+        scales = additive_scales(model, task.observed)
+        objective = _Objective(model, task.table, task.layout, scales)
         best, _, learned = maximise(
             objective,
-            first / scales,
-            observations=len(observed),
+            np.asarray(to_vector(model)) / scales,
+            observations=len(task.observed),
             reach=reaches(model),
             max_steps=settings.max_steps,
-            report=show,
+            report=task.show,
             flat=settings.tolerance or 1e-5,
             gtol=settings.tolerance or 1e-6,
         )
         objective(best)
-        found, model = objective.found, with_vector(model, jnp.asarray(best * scales))
-    else:
-        found = additive_infer(
-            model, table, layout, warm, settings.inference_steps, settings.settling
-        )
-    q, result = (
-        (q, None) if found is None else (found.q, _said(model, table, found, settings, show))
-    )
-    check_finite(model, q.elbo)
-    posterior = _as_posterior(model, observed, inducing, layout, table, q, result)
-    return posterior if learned is None else with_result(posterior, learned)
+        model = with_vector(model, jnp.asarray(best * scales))
+        kernels = [kernel.refined() for kernel in model.kernels]
+        pairs = zip(kernels, model.kernels, strict=True)
+        if not learned.converged or all(new.state_dim <= old.state_dim for new, old in pairs):
+            return model, task, objective.found, learned
+        names = dict(zip(model.names, kernels, strict=True))
+        model = AdditiveGP(names, model.likelihood, model.mean)
+        layout, table = lay_out(model, task.observed, task.inducing)
+        task = task._replace(layout=layout, table=table)
 
 
 class _Objective:
     """The bound as a function of the scaled hyperparameters; q starts from the last one found."""
 
-    def __init__(
-        self, model: AdditiveGP, table: Table, layout: Layout, warm: NodeSites, scales: np.ndarray
-    ):
+    def __init__(self, model: AdditiveGP, table: Table, layout: Layout, scales: np.ndarray):
         self.model, self.table, self.layout, self.scales = model, table, layout, scales
-        self.nothing = self.warm = warm
+        self.nothing = self.warm = no_node_sites(table)
         self.found: Any = None
 
     def __call__(self, scaled: np.ndarray) -> tuple[float, np.ndarray]:
