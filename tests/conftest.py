@@ -7,8 +7,11 @@ Warnings are errors (pyproject.toml), and shapes are checked at run time: the py
 import os
 from pathlib import Path
 
-# Tests compile many small programs and run each a few times: skip the compiler's costly passes.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Tests compile many small programs and run each a few times: skip what makes programs fast and
+# compilation slow.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+)
 
 # What one worker compiled the other need not, nor the next run.
 os.environ.setdefault("STATEGP_CACHE", str(Path(__file__).parent.parent / ".pytest_cache/compiled"))

@@ -106,7 +106,7 @@ def test_two_layers_beat_one_on_a_step():
     for layers in ([outer], [inner, outer]):
         model = sg.DeepGP.stack(layers, sg.likelihoods.Gaussian(variance=0.05))
         posterior = sg.fit(
-            model, x[train], y[train], max_steps=500, step_size=0.1, optimiser=optax.adam(0.02),
+            model, x[train], y[train], max_steps=300, step_size=0.1, optimiser=optax.adam(0.02),
         )  # fmt: skip
         densities.append(float(np.mean(posterior.log_density(x[~train], y[~train]))))
     assert densities[1] > densities[0] + 0.1

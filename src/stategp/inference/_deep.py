@@ -12,6 +12,7 @@ linear term g + precision·m.
 Hyperparameters move along the gradient of the bound at fixed q.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -268,6 +269,7 @@ class DeepEverything(NamedTuple):
     xi: dict[Path, MeanCholesky]
 
 
+@functools.partial(jax.jit, static_argnames="indefinite")
 def first_xi(
     model: DeepGP, scaled: Float[Array, " parameters"], sites: dict[Path, Sites], indefinite: bool
 ) -> DeepEverything:
