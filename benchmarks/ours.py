@@ -184,7 +184,7 @@ def exact(job):
 
     @jax.jit
     def evidence(model, view, inducing, guess):
-        shape = geometry(model, view.nodes, inducing)
+        shape = geometry(model, view.nodes, inducing, view.numbers)
         return evaluate(model, view, shape, starting_sites(model, view, shape, guess)).elbo
 
     arguments = (at.model, at.view, at.inducing, at.guess)

@@ -17,7 +17,8 @@ How = Literal["sequential", "lanes", "parallel"]
 
 _SHORT = 1500  # chains that are not worth the longer compilation of lanes
 _PER_LANE = 4.0  # lanes per square root of the length of the chain
-_BLOCK = 8000  # states that fit into the cache
+_BLOCK = 8000  # states of few dimensions that fit into the cache
+_FEW = 4  # such dimensions; for more, blocks are shorter and lanes do not pay
 
 
 def recurse(
@@ -35,7 +36,7 @@ def recurse(
         states = recurse(step, combine, flipped, start, how=how)
         return jax.tree.map(lambda leaf: leaf[..., ::-1], states)
     length = jax.tree.leaves(elements)[0].shape[-1]
-    how = how or _fastest(length)
+    how = how or _fastest(length, jax.tree.leaves(elements)[0].shape[0])
     if how == "parallel":
         return _parallel(step, combine, elements, start)
     if how == "lanes":
@@ -43,12 +44,13 @@ def recurse(
     return _advance(step, elements, start)[1]
 
 
-def blocks(length: int) -> tuple[Callable[[Any], Any], Callable[..., Any]]:
+def blocks(length: int, dim: int) -> tuple[Callable[[Any], Any], Callable[..., Any]]:
     """To blocks of a chain that fit into the cache of a CPU, and back to the whole chain.
 
     A block that is not full ends in zeros: intervals in which nothing happens.
     """
-    number = -(-length // _BLOCK) if jax.default_backend() == "cpu" else 1
+    block = max(128, int(_BLOCK * min(1.0, (_FEW / dim) ** 3)))
+    number = -(-length // block) if jax.default_backend() == "cpu" else 1
     size = -(-length // number)
     size += 8 * (number > 1 and size % 512 == 0)  # such strides fall on the same lines of a cache
 
@@ -76,10 +78,10 @@ def over_blocks(step: Any, start: Any, given: Any, *, reverse: bool = False) -> 
     return last, jax.tree.map(lambda leaf: leaf[None], found)
 
 
-def _fastest(length: int) -> How:
+def _fastest(length: int, dim: int) -> How:
     if jax.default_backend() != "cpu":
         return "parallel"
-    return "sequential" if length <= _SHORT else "lanes"
+    return "sequential" if length <= _SHORT or dim > _FEW else "lanes"
 
 
 def _advance(step: Any, elements: Any, start: Any) -> tuple[Any, Any]:

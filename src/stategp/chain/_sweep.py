@@ -88,7 +88,7 @@ def sweep(
     if indefinite:
         return Swept(*sweep_indefinite(transitions, sites))
     start = _nothing(transitions.A.shape[-1])
-    to_blocks, from_blocks = blocks(len(transitions.A))
+    to_blocks, from_blocks = blocks(*transitions.A.shape[:2])
 
     def go_right(left: _Gaussians, given: tuple[Transitions, Sites]) -> tuple[_Gaussians, Any]:
         elements = _kept(absorb(*given))
@@ -147,7 +147,7 @@ def local_log_normaliser(
         later = jnp.sum(near.pull * right.mean) + jnp.sum(near.stretch * right.covariance)
         return total + jnp.sum(log_scales) + later, None
 
-    to_blocks, _ = blocks(len(transitions.A))
+    to_blocks, _ = blocks(*transitions.A.shape[:2])
     given = (*to_blocks((transitions, sites)), messages)
     return over_blocks(one_block, jnp.zeros(()), given)[0]
 
