@@ -138,7 +138,8 @@ def test_a_file_can_only_name_what_is_known(tmp_path):
     ]:
         for version, expected in [(1, words), (2, "format 2")]:
             text = json.dumps({"format": version, "tree": tree})
-            header = {"stategp": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+            checksum = hashlib.sha256(text.encode()).hexdigest()
+            header = {"stategp": json.dumps({"sha256": checksum, "content": text})}
             (tmp_path / "file").write_bytes(safetensors.numpy.save({}, metadata=header))
             with pytest.raises(ValueError, match=expected):
                 sg.load(tmp_path / "file")

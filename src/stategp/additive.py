@@ -1,5 +1,6 @@
 """Additive models: learning, and the posterior that comes of it."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp.chain import PairMarginals, Sites
-from stategp.data import Observed, Table, as_columns, relative_inputs
+from stategp.data import Observed, Table, as_columns, column_names, relative_inputs
 from stategp.inference import (
     FitResult,
     Layout,
@@ -30,7 +31,7 @@ from stategp.inference import (
     maximise,
     no_node_sites,
 )
-from stategp.learning import check_finite, reaches, unpadded, with_result
+from stategp.learning import STUCK, check_finite, reaches, unpadded, with_result
 from stategp.likelihoods import Gaussian
 from stategp.means import Zero
 from stategp.models import GP, AdditiveGP
@@ -99,8 +100,9 @@ class AdditivePosterior(Predicts):
         that leaves. From a dictionary or a data frame, the columns it has are enough.
         """
         names = self.model.names
-        if hasattr(x_new, "keys"):
-            names = tuple(name for name in names if name in list(x_new.keys()))
+        given = column_names(x_new)
+        if given is not None:
+            names = tuple(name for name in names if name in given)
             if not names:
                 raise ValueError(f"x_new has none of the inputs {', '.join(self.model.names)}")
         found = {}
@@ -266,7 +268,12 @@ def _climb(model: AdditiveGP, task: _Task) -> tuple[AdditiveGP, _Task, Settling,
         )
         objective(best)
         model = with_vector(model, jnp.asarray(best * scales))
-        kernels = [kernel.refined() for kernel in model.kernels]
+        try:
+            kernels = [kernel.refined() for kernel in model.kernels]
+        except ValueError as error:  # more harmonics than anyone would want
+            message = f"{learned.message}; {error}"
+            learned = dataclasses.replace(learned, converged=False, message=message)
+            return model, task, objective.found, learned
         pairs = zip(kernels, model.kernels, strict=True)
         if not learned.converged or all(new.state_dim <= old.state_dim for new, old in pairs):
             return model, task, objective.found, learned
@@ -305,7 +312,7 @@ def _said(
     settled = has_settled(model, table, found, settings.tolerance)
     record = Recorder(show)
     record(float(found.q.elbo), float(found.step_size))
-    message = "the bound stopped rising" if settled else "no step raises the bound any more"
+    message = "the bound stopped rising" if settled else STUCK[bool(found.done)]
     return record.result(settled, message)
 
 

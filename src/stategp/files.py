@@ -64,8 +64,9 @@ def save(posterior: Any, path: Any) -> None:
     tensors: dict[str, np.ndarray] = {}
     tree = _describe(posterior, tensors, "posterior")
     text = json.dumps({"format": _FORMAT, "tree": tree})
-    header = {"stategp": text, "sha256": _checksum(text, tensors)}
-    content = safetensors.numpy.save(tensors, metadata=header)
+    # One entry only: several would come in any order, and equal posteriors have equal files.
+    header = json.dumps({"sha256": _checksum(text, tensors), "content": text})
+    content = safetensors.numpy.save(tensors, metadata={"stategp": header})
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {target}: the folder {target.parent} does not exist")
@@ -102,13 +103,17 @@ def load(path: Any, *, function: Callable[..., Any] | None = None) -> Any:
         with safetensors.safe_open(target, framework="numpy") as file:
             header = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except Exception as error:
+    except (safetensors.SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{target} is not a stategp file, or a damaged one: {error}") from None
-    if "stategp" not in header or "sha256" not in header:
+    if "stategp" not in header:
         raise ValueError(f"{target} is a safetensors file, but not one of stategp")
-    text = header["stategp"]
-    if _checksum(text, tensors) != header["sha256"]:
-        raise ValueError(f"{target} is damaged: its checksum is not that of its content")
+    try:
+        own = json.loads(header["stategp"])
+        text, checksum = own["content"], own["sha256"]
+        if _checksum(text, tensors) != checksum:
+            raise ValueError("its checksum is not that of its content")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{target} is damaged: {error}") from None
     try:
         content = json.loads(text)
         if content["format"] != _FORMAT:

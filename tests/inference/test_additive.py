@@ -245,3 +245,18 @@ def test_means_from_the_linear_part_alone():
     np.testing.assert_allclose(
         MeanMap.of(prior, sites)(sites.linear), swept.marginals.mean, atol=1e-10
     )
+
+
+def test_tables_of_others_by_the_names_of_their_columns():
+    pa = pytest.importorskip("pyarrow")
+    x, y = correlated()
+    posterior = sg.condition(two_inputs(), x, y, inducing=8)
+    table = pa.table({"x1": x[:, 1], "x0": x[:, 0]})
+    assert sg.condition(two_inputs(), table, y, inducing=8).elbo == posterior.elbo
+    assert list(posterior.components(table.select(["x1"]))) == ["x1"]
+
+
+def test_a_search_that_ran_out_of_steps_says_so():
+    x, y = correlated()
+    with pytest.warns(sg.NotConvergedWarning, match="the limit of steps was reached"):
+        sg.condition(two_inputs("student_t"), x, y, inducing=8, max_steps=1)

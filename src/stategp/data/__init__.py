@@ -22,7 +22,14 @@ from stategp.data._observations import (
     relative_inputs,
 )
 from stategp.data._packing import WIDEST, cut_cells, pack_moments, pack_rows, pad_observations
-from stategp.data._table import Observed, Table, as_columns, observe_table, place_all
+from stategp.data._table import (
+    Observed,
+    Table,
+    as_columns,
+    column_names,
+    observe_table,
+    place_all,
+)
 from stategp.data._views import Expected, Moments, Rows, View
 
 __all__ = [
@@ -43,6 +50,7 @@ __all__ = [
     "as_columns",
     "check_support",
     "coal",
+    "column_names",
     "cut_cells",
     "distinct_inputs",
     "extra_values",

@@ -162,8 +162,8 @@ def observe_table(
 
 def as_columns(what: str, names: tuple[str, ...], x: Any) -> list[np.ndarray]:
     """The columns of an array, a dictionary or a data frame, in the order of the names."""
-    if isinstance(x, Mapping) or hasattr(x, "columns"):
-        known = list(x.keys() if isinstance(x, Mapping) else x.columns)
+    known = column_names(x)
+    if known is not None:
         for name in names:
             if name not in known:
                 raise ValueError(
@@ -187,6 +187,16 @@ def as_columns(what: str, names: tuple[str, ...], x: Any) -> list[np.ndarray]:
     if len(lengths) > 1:
         raise ValueError(f"the columns of {what} have different lengths: {sorted(lengths)}")
     return columns
+
+
+def column_names(x: Any) -> list[Any] | None:
+    """The names of the columns of a dictionary or a data frame; None if they have no names."""
+    if isinstance(x, Mapping):
+        return list(x)
+    for attribute in ("column_names", "columns"):  # of pyarrow, whose columns are the data; others
+        if hasattr(x, attribute):
+            return list(getattr(x, attribute))
+    return None
 
 
 def place_all(inducing: Any, observed: Observed, names: tuple[str, ...]) -> list[np.ndarray]:

@@ -7,13 +7,12 @@ from stategp.inference._additive import (
     additive_bound,
     additive_infer,
     additive_objective,
-    averages,
-    joint_corrections,
     lay_out,
     level,
     no_node_sites,
 )
 from stategp.inference._additive_batches import learn_additive_in_minibatches
+from stategp.inference._additive_effects import averages, joint_corrections
 from stategp.inference._ascend import ascend
 from stategp.inference._bound import (
     ChainSites,

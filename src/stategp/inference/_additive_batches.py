@@ -1,7 +1,7 @@
 """Additive models in minibatches: natural gradients on q, an Optax optimiser on the rest."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,19 +18,10 @@ from stategp.inference._additive import (
     additive_gradient,
     no_node_sites,
 )
-from stategp.inference._ascend import ascend
-from stategp.inference._optax import Batches, checked, move
+from stategp.inference._optax import Moving, ascend_in_batches, checked, move
 from stategp.inference._result import FitResult, Report
 from stategp.models import AdditiveGP
 from stategp.parameters import log_prior, with_vector
-
-
-class Moving(NamedTuple):
-    """Hyperparameters (each in its own scale), what the optimiser remembers, and q."""
-
-    scaled: Float[Array, " parameters"]
-    memory: Any
-    sites: NodeSites
 
 
 def learn_additive_in_minibatches(
@@ -57,25 +48,23 @@ def learn_additive_in_minibatches(
     batch_size = min(batch_size, count)
     take = _minibatch_step(checked(optimiser), count)
     start = Moving(jnp.asarray(scaled), optimiser.init(jnp.asarray(scaled)), no_node_sites(table))
-    batches = Batches(count, batch_size, seed)
+    most = 1 / len(model.kernels)
 
-    def step(state: Moving, number: int) -> tuple[Moving, Any, Any]:
-        size = jnp.minimum(jnp.asarray(step_size(number), dtype=float), 1 / len(model.kernels))
-        at = jnp.asarray(batches.next())
-        new, value = take(state, model, table, layout, jnp.asarray(scales), at, size)
-        return new, value, size
+    def with_batch(state: Moving, at: Array, size: Array) -> tuple[Moving, Any]:
+        size = jnp.minimum(size, most)
+        return take(state, model, table, layout, jnp.asarray(scales), at, size)
 
-    end, result = ascend(
-        step,
+    return ascend_in_batches(
+        with_batch,
         start,
+        count,
+        batch_size=batch_size,
+        step_size=step_size,
+        seed=seed,
         max_steps=max_steps,
-        window=min(max(50, -(-count // batch_size)), max(max_steps // 3, 1)),
-        enough=(tolerance or 1e-5) * count,
-        noisy=True,
-        stop_early=tolerance is not None,
+        tolerance=tolerance,
         report=report,
     )
-    return np.asarray(end.scaled), end.sites, result
 
 
 @functools.lru_cache(maxsize=16)

@@ -6,6 +6,7 @@ step, so precisions that a likelihood makes negative are projected to zero: site
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -40,7 +41,7 @@ class Moving(NamedTuple):
 
     scaled: Float[Array, " parameters"]
     memory: Any
-    sites: ChainSites
+    sites: Any  # of every chain, or those of another model
 
 
 def learn_with_optax(
@@ -155,20 +156,52 @@ def learn_in_minibatches(
         optimiser.init(jnp.asarray(scaled)),
         _first_sites(model, data, inducing, jnp.asarray(pseudo_data(model, data))),
     )
-    batches = Batches(len(data), batch_size, seed)
+
+    def with_batch(state: Moving, at: Array, size: Array) -> tuple[Moving, Any]:
+        return take(state, model, data, inducing, jnp.asarray(scales), at, size)
+
+    return ascend_in_batches(
+        with_batch,
+        start,
+        len(data),
+        batch_size=batch_size,
+        step_size=step_size,
+        seed=seed,
+        max_steps=max_steps,
+        tolerance=tolerance,
+        report=report,
+    )
+
+
+def ascend_in_batches(
+    take: Callable[[Moving, Array, Array], tuple[Moving, Any]],
+    start: Moving,
+    count: int,
+    *,
+    batch_size: int,
+    step_size: Callable[[int], Any],
+    seed: int,
+    max_steps: int,
+    tolerance: float | None,
+    report: Report,
+) -> tuple[np.ndarray, Any, FitResult]:
+    """A step for every minibatch: hyperparameters, sites, and how it went.
+
+    `take` is given where it stands, the numbers of a batch, and the size of the natural step.
+    """
+    batches = Batches(count, batch_size, seed)
 
     def step(state: Moving, number: int) -> tuple[Moving, Any, Any]:
         size = jnp.asarray(step_size(number), dtype=float)
-        at = jnp.asarray(batches.next())
-        new, value = take(state, model, data, inducing, jnp.asarray(scales), at, size)
+        new, value = take(state, jnp.asarray(batches.next()), size)
         return new, value, size
 
     end, result = ascend(
         step,
         start,
         max_steps=max_steps,
-        window=min(max(50, -(-len(data) // batch_size)), max(max_steps // 3, 1)),
-        enough=(tolerance or 1e-5) * len(data),
+        window=min(max(50, -(-count // batch_size)), max(max_steps // 3, 1)),
+        enough=(tolerance or 1e-5) * count,
         noisy=True,
         stop_early=tolerance is not None,
         report=report,

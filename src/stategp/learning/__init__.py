@@ -7,7 +7,7 @@ from stategp.data import Observations
 from stategp.inference import ChainSites, Recorder
 from stategp.learning._first_order import learn_first_order
 from stategp.learning._hyperparameters import best_of_starts, best_start
-from stategp.learning._posteriors import infer_posterior, settled
+from stategp.learning._posteriors import STUCK, infer_posterior, settled
 from stategp.learning._task import Task, check_finite, reaches, unpadded, with_result
 from stategp.models import GP
 from stategp.parameters import to_vector
@@ -16,7 +16,7 @@ from stategp.progress import Progress
 from stategp.settings import Settings
 from stategp.shapes import pad_inducing
 
-__all__ = ["check_finite", "learn", "reaches", "unpadded", "with_result"]
+__all__ = ["STUCK", "check_finite", "learn", "reaches", "unpadded", "with_result"]
 
 
 def learn(

@@ -102,12 +102,12 @@ def _inference_result(
 ) -> FitResult:
     converged = not message and has_settled(model, task.data, state, task.settings.tolerance)
     if not message:
-        message = "the bound stopped rising" if converged else _STUCK[bool(state.done)]
+        message = "the bound stopped rising" if converged else STUCK[bool(state.done)]
     return record.result(converged, message)
 
 
 _INTERRUPTED = "interrupted: this is what was reached until then"
-_STUCK = {
+STUCK = {
     True: "no step raises the bound any more",
     False: "the limit of steps was reached; raise max_steps",
 }
