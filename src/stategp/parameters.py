@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
+from stategp.durations import days
 from stategp.priors import Prior
 
 __all__ = ["Parameter", "Value", "fixed", "parameter"]
@@ -23,8 +24,11 @@ Constraint = Literal["positive", "real"]
 # What a parameter is for: `fit` takes its starting value and its scale from the data by this.
 Role = Literal[
     "variance", "noise", "scale", "amplitude", "lengthscale", "period", "frequency", "decay",
-    "level", "slope", "centre", "shape",
+    "level", "slope", "centre", "shape", "duration",
 ]  # fmt: skip
+# These may be written as durations. One written before its role is known (`fixed("1y")`) has the
+# role "duration" until a constructor gives it one of these.
+_DURATIONS = ("lengthscale", "period", "decay", "duration")
 Tree = TypeVar("Tree")
 
 
@@ -62,18 +66,19 @@ class Parameter(eqx.Module):
         return number
 
 
-# A number, an array, a Parameter, or None for "not given"; anything else is refused by name.
+# A number, an array, a duration such as "30d" (where one makes sense), a Parameter, or None for
+# "not given"; anything else is refused by name.
 Value = Any
 
 
 def fixed(value: Value) -> Parameter:
-    """A hyperparameter that `fit` leaves alone.
+    """A hyperparameter that `fit` leaves alone: a number, or a duration such as "1y" (in days).
 
     >>> import stategp as sg
     >>> sg.kernels.Cosine(period=sg.fixed(24.0))
     Cosine(variance=1, period=fixed(24))
     """
-    return Parameter(_as_array("value", value), learned=False)
+    return Parameter(_as_array("value", value, "duration"), role=_role(value), learned=False)
 
 
 def parameter(value: Value = None, *, prior: Prior | None = None) -> Parameter:
@@ -85,7 +90,7 @@ def parameter(value: Value = None, *, prior: Prior | None = None) -> Parameter:
     """
     if value is None:
         return Parameter(jnp.asarray(jnp.nan), given=False, prior=prior)
-    return Parameter(_as_array("value", value), prior=prior)
+    return Parameter(_as_array("value", value, "duration"), role=_role(value), prior=prior)
 
 
 def declare(
@@ -101,7 +106,9 @@ def declare(
     if value is None:
         value = parameter()
     if not isinstance(value, Parameter):
-        value = Parameter(_as_array(name, value))
+        value = Parameter(_as_array(name, value, role))
+    if value.role == "duration" and role not in _DURATIONS:
+        raise ValueError(f"{name} must be a number, got a duration of {value.value:g} days")
     number = value.value if value.given else jnp.asarray(default, dtype=float)
     if number.ndim != ndim:
         expected = "one number" if ndim == 0 else "a list of numbers"
@@ -122,9 +129,15 @@ def derived(value: Float[Array, "..."]) -> Parameter:
     return Parameter(value, "positive", learned=False)
 
 
-def _as_array(name: str, value: Value) -> Float[Array, "..."]:
+def _role(value: Value) -> Role:
+    return "duration" if isinstance(value, str) else "shape"
+
+
+def _as_array(name: str, value: Value, role: Role) -> Float[Array, "..."]:
     if isinstance(value, jax.core.Tracer):
         return value
+    if isinstance(value, str) and role in _DURATIONS:
+        value = _in_days(name, value)
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
@@ -132,6 +145,15 @@ def _as_array(name: str, value: Value) -> Float[Array, "..."]:
     if array.dtype.kind not in "iuf":
         raise ValueError(f"{name} must be a number, got {value!r}")
     return jnp.asarray(array, dtype=float)
+
+
+def _in_days(name: str, text: str) -> float:
+    if not any(character.isdigit() for character in text):
+        raise ValueError(f"{name} must be a number, got {text!r} (or a duration, such as '30d')")
+    try:
+        return days(text)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a number or a duration: {error}") from None
 
 
 def _check(name: str, value: Float[Array, "..."], constraint: Constraint, allow_zero: bool) -> None:

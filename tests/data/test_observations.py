@@ -58,7 +58,7 @@ def test_bad_data_is_refused_by_name(case, function):
         (lambda: sg.likelihoods.Gaussian(variance=-0.1), "variance must be positive"),
         (lambda: sg.likelihoods.Gaussian(variance=sg.fixed(-0.1)), "variance must be positive"),
         (lambda: sg.GP("matern32"), "kernel must be one of sg.kernels"),
-        (lambda: sg.GP(k.Matern32(), likelihood="normal"), "no likelihood is called 'normal'"),
+        (lambda: sg.GP(k.Matern32(), likelihood="cauchy"), "no likelihood is called 'cauchy'"),
         (lambda: sg.GP(k.Matern32(), mean="zero"), "mean must be a mean function, a number"),
         (
             lambda: sg.condition(k.Matern32(), X, Y),

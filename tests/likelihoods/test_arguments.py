@@ -63,17 +63,48 @@ def test_binomial_counts_are_at_most_the_trials() -> None:
         ("weibull", "Weibull(shape=1)"),
         ("beta", "Beta(precision=10)"),
         ("heteroscedastic", "HeteroscedasticGaussian()"),
+        ("normal", "Gaussian(variance=1)"),
+        ("studentt", "StudentT(df=4, scale=1)"),
+        ("Student's t", "StudentT(df=4, scale=1)"),
+        ("robust", "StudentT(df=4, scale=1)"),
+        ("binary", "Bernoulli(link='logit')"),
+        ("counts", "Poisson()"),
+        ("NegBin", "NegativeBinomial(shape=1)"),
+        ("negativebinomial", "NegativeBinomial(shape=1)"),
+        ("heteroskedastic", "HeteroscedasticGaussian()"),
     ],
 )
 def test_by_name(name: str, shown: str) -> None:
     assert repr(lik.from_name(name)) == shown
 
 
-def test_unknown_names() -> None:
-    with pytest.raises(ValueError, match="no likelihood is called 'normal'; the names are gauss"):
-        lik.from_name("normal")
-    with pytest.raises(ValueError, match=r"pass sg\.likelihoods\.Ordinal\(levels="):
-        lik.from_name("ordinal")
+def test_by_name_with_options() -> None:
+    assert repr(lik.from_name("student-t", df=sg.fixed(3.0))) == "StudentT(df=fixed(3), scale=1)"
+    assert repr(lik.from_name("bernoulli", link="probit")) == "Bernoulli(link='probit')"
+    assert lik.from_name("ordinal", levels=3).levels == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("cauchy", {}, r"no likelihood is called 'cauchy'; the names are gaussian, .*\)$"),
+        ("poison", {}, r"Did you mean poisson\?"),
+        ("gausian", {}, r"Did you mean gaussian\?"),
+        ("negitive-binomial", {}, r"Did you mean negative_binomial\?"),
+        ("norml", {}, r"Did you mean gaussian\?"),
+        ("", {}, "no likelihood is called ''"),
+        ("ordinal", {}, r"pass sg\.likelihoods\.Ordinal\(levels="),
+        (
+            "gaussian",
+            {"varience": 1.0},
+            "gaussian has no option 'varience'; it takes variance. Did",
+        ),
+        ("student_t", {"df": -1.0}, "df must be positive"),
+    ],
+)
+def test_names_refused(name: str, options: dict[str, float], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        lik.from_name(name, **options)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,9 @@
 """Likelihoods by name."""
 
+import difflib
+import inspect
+from typing import Any
+
 from stategp.likelihoods._base import Likelihood
 from stategp.likelihoods._bernoulli import Bernoulli, Binomial
 from stategp.likelihoods._beta import Beta
@@ -7,6 +11,7 @@ from stategp.likelihoods._counts import NegativeBinomial, Poisson
 from stategp.likelihoods._gaussian import Gaussian
 from stategp.likelihoods._heteroscedastic import HeteroscedasticGaussian
 from stategp.likelihoods._laplace import Laplace
+from stategp.likelihoods._ordinal import Ordinal
 from stategp.likelihoods._positive import Exponential, Gamma, Weibull
 from stategp.likelihoods._student_t import StudentT
 
@@ -23,25 +28,62 @@ _NAMED: dict[str, type[Likelihood]] = {
     "weibull": Weibull,
     "beta": Beta,
     "heteroscedastic": HeteroscedasticGaussian,
+    "ordinal": Ordinal,
+}
+
+_ALIASES = {
+    "normal": "gaussian",
+    "t": "student_t",
+    "student": "student_t",
+    "students_t": "student_t",
+    "robust": "student_t",
+    "double_exponential": "laplace",
+    "binary": "bernoulli",
+    "count": "poisson",
+    "counts": "poisson",
+    "negbin": "negative_binomial",
+    "neg_binomial": "negative_binomial",
+    "heteroscedastic_gaussian": "heteroscedastic",
+    "heteroskedastic": "heteroscedastic",
 }
 
 
-def from_name(name: str) -> Likelihood:
-    """The likelihood of that name, with its default parameters.
+def _plain(name: str) -> str:
+    """A name without what people write in different ways."""
+    return "".join(character for character in name.lower() if character.isalnum())
+
+
+_BY_NAME = {_plain(name): name for name in _NAMED}
+_BY_NAME |= {_plain(alias): name for alias, name in _ALIASES.items()}
+
+
+def from_name(name: str, **options: Any) -> Likelihood:
+    """The likelihood of that name, with the options given and defaults for the others.
 
     >>> import stategp as sg
-    >>> sg.likelihoods.from_name("student-t")
-    StudentT(df=4, scale=1)
+    >>> sg.likelihoods.from_name("student-t", df=3.0)
+    StudentT(df=3, scale=1)
     """
-    plain = name.strip().lower().replace("-", "_").replace(" ", "_")
-    if plain == "ordinal":
+    if _plain(name) not in _BY_NAME:
+        # Offer a name, never an alias: "cout" is closer to "count", but means "poisson".
+        close = difflib.get_close_matches(_plain(name), _BY_NAME, n=1)
+        suggestion = f". Did you mean {_BY_NAME[close[0]]}?" if close else ""
+        raise ValueError(
+            f"no likelihood is called {name!r}; the names are {', '.join(_NAMED)} "
+            f"(or pass one of sg.likelihoods){suggestion}"
+        )
+    known = _BY_NAME[_plain(name)]
+    kind = _NAMED[known]
+    if kind is Ordinal and "levels" not in options:
         raise ValueError(
             "an ordinal likelihood needs its number of levels: "
             "pass sg.likelihoods.Ordinal(levels=...)"
         )
-    if plain not in _NAMED:
-        raise ValueError(
-            f"no likelihood is called {name!r}; the names are {', '.join(_NAMED)} "
-            "(or pass one of sg.likelihoods)"
-        )
-    return _NAMED[plain]()
+    accepted = list(inspect.signature(kind).parameters)
+    for option in options:
+        if option not in accepted:
+            takes = ", ".join(accepted) or "no options"
+            close = difflib.get_close_matches(option, accepted, n=1)
+            suggestion = f". Did you mean {close[0]}?" if close else ""
+            raise ValueError(f"{known} has no option {option!r}; it takes {takes}{suggestion}")
+    return kind(**options)
