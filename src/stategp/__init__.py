@@ -17,7 +17,9 @@ from stategp.additive import AdditivePosterior  # noqa: E402
 from stategp.automatic import Auto  # noqa: E402
 from stategp.deep import DeepPosterior  # noqa: E402
 from stategp.files import load  # noqa: E402
+from stategp.expressions import parse_kernel, write_kernel  # noqa: E402
 from stategp.fitting import NotConvergedWarning, condition, fit  # noqa: E402
+from stategp.forecasting import Forecaster  # noqa: E402
 from stategp.inference import Certificate, FitResult, PowerEP  # noqa: E402
 from stategp.models import GP, AdditiveGP, DeepGP, Layer  # noqa: E402
 from stategp.parameters import Parameter, fixed, parameter  # noqa: E402
@@ -33,6 +35,7 @@ __all__ = [
     "DeepGP",
     "DeepPosterior",
     "FitResult",
+    "Forecaster",
     "Layer",
     "LogPosterior",
     "NotConvergedWarning",
@@ -50,5 +53,7 @@ __all__ = [
     "log_posterior",
     "means",
     "parameter",
+    "parse_kernel",
     "priors",
+    "write_kernel",
 ]

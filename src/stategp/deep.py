@@ -160,6 +160,15 @@ class DeepPosterior(eqx.Module):
         check_support(self.model.likelihood, "y_new", y, np.asarray(extra[0]))
         return _mixture(self.model.likelihood, jnp.asarray(y), means, variances, extra)
 
+    def quantiles(self, *_: Any, **__: Any) -> Points:
+        """Not there for deep models, whose predictions are mixtures over samples."""
+        raise NotImplementedError(
+            "quantiles, cdf and crps are not there for deep models: use predict_y, log_density, "
+            "or quantiles of sample_f"
+        )
+
+    cdf = crps = quantiles
+
     def sample_f(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1, number: int = 0
     ) -> Float[Array, "samples points"]:

@@ -26,6 +26,7 @@ from stategp import chain, kernels, likelihoods, means, priors
 from stategp.additive import AdditivePosterior, Training
 from stategp.data import Observations, Table
 from stategp.deep import DeepPosterior
+from stategp.forecasting import Fitted, Forecaster, TimeAxis
 from stategp.inference import Certificate, FitResult, Group, NodeSites
 from stategp.kernels._base import Kernel
 from stategp.models import GP, AdditiveGP, DeepGP, Layer
@@ -35,7 +36,7 @@ from stategp.posterior import Posterior
 from stategp.prediction import Chain
 
 _FORMAT = 1
-Answer = Posterior | AdditivePosterior | DeepPosterior
+Answer = Posterior | AdditivePosterior | DeepPosterior | Forecaster
 
 
 def _known() -> dict[str, type]:
@@ -43,6 +44,7 @@ def _known() -> dict[str, type]:
     found: list[Any] = [Parameter, GP, AdditiveGP, DeepGP, Layer, Stack, Observations, Table]
     found += [Posterior, AdditivePosterior, DeepPosterior, Training, Group, NodeSites, Chain]
     found += [FitResult, Certificate, chain.Sites, chain.PairMarginals]
+    found += [Forecaster, Fitted, TimeAxis]
     for module, base in [
         (kernels, Kernel),
         (likelihoods, likelihoods.Likelihood),
@@ -126,7 +128,7 @@ def load(path: Any, *, function: Callable[..., Any] | None = None) -> Any:
     except ValueError as error:
         raise ValueError(f"{target} cannot be read: {error}") from None
     if not isinstance(found, Answer):
-        raise ValueError(f"{target} holds a {type(found).__name__}, not a posterior")
+        raise ValueError(f"{target} holds a {type(found).__name__}, neither a posterior nor a Forecaster")
     return found
 
 

@@ -1,7 +1,6 @@
 """`condition` and `fit`: from a model and data to a posterior."""
 
 import dataclasses
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal, overload
@@ -64,7 +63,7 @@ def condition(  # type: ignore[misc]  # the arguments are listed here, not in th
     seed: Any = 0,
     max_steps: Any = None,
     tolerance: Any = None,
-    progress: bool | None = None,
+    progress: bool | Progress | None = None,
 ) -> Any:
     """The posterior for the hyperparameters as they are.
 
@@ -152,7 +151,7 @@ def fit(  # type: ignore[misc]  # as for condition
     seed: Any = 0,
     max_steps: Any = None,
     tolerance: Any = None,
-    progress: bool | None = None,
+    progress: bool | Progress | None = None,
 ) -> Any:
     """Learn the hyperparameters, then infer.
 
@@ -199,10 +198,10 @@ def _run(
     data: Observations,
     inducing: Inducing,
     settings: Settings,
-    progress: bool | None,
+    progress: bool | Progress | None,
 ) -> Posterior:
     make_room()
-    show = Progress(sys.stderr.isatty() if progress is None else progress)
+    show = Progress.of(progress)
     auto = as_auto(inducing)
     try:
         if auto is None:
@@ -238,10 +237,10 @@ def _run_additive(
     rows: Observed,
     inducing: Inducing,
     settings: Settings,
-    progress: bool | None,
+    progress: bool | Progress | None,
 ) -> AdditivePosterior:
     make_room()
-    show = Progress(sys.stderr.isatty() if progress is None else progress)
+    show = Progress.of(progress)
     try:
         locations = place_all(inducing, rows, start.names)
         posterior = learn_additive(start, rows, locations, settings, show)
@@ -256,14 +255,14 @@ def _run_deep(
     series: list[Observations],
     inducing: Inducing,
     settings: Settings,
-    progress: bool | None,
+    progress: bool | Progress | None,
     begin: DeepPosterior | None,
 ) -> DeepPosterior:
     settings.check_deep()
     if not (isinstance(inducing, str) and inducing == "auto"):
         raise ValueError("inducing points of a deep model are given to each sg.Layer")
     make_room()
-    show = Progress(sys.stderr.isatty() if progress is None else progress)
+    show = Progress.of(progress)
     try:
         posterior = learn_deep(model, series, settings, show, begin)
     finally:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -10,6 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from stategp.chain import PairMarginals
 from stategp.data import Observations, place_inducing, relative_inputs
 from stategp.inference import Certificate, ChainSites, FitResult, infer
+from stategp.likelihoods import Likelihood
 from stategp.models import GP
 from stategp.prediction import (
     Chain,
@@ -20,6 +22,7 @@ from stategp.prediction import (
     as_key,
     component_moments,
     padded,
+    per_point,
     predict,
     sample,
     summands_of,
@@ -106,6 +109,32 @@ class Posterior(Predicts):
             for name, (mean, variance) in zip(names, parts, strict=True)
         }
 
+    def leave_one_out(self, x: Any, y: Any, **extras: Any) -> tuple[Latent, Latent]:
+        """Mean and variance of f at each observation, as all the others have it.
+
+        `x` and `y` are what was fitted, or a part of it. What an observation added to q is taken
+        off again; nothing is fitted anew, so hyperparameters stay those learned from all of them.
+        """
+        mean, variance = self.predict_f(x)
+        observed = jnp.asarray(self._targets(y, len(mean)))
+        extra = self._extra(len(mean), extras)
+        return _without_own(self.model.likelihood, observed, mean, variance, extra)
+
+    def tail_probability(self, x: Any, y: Any, **extras: Any) -> Points:
+        """How probable an observation as far out as each one is, given all the others.
+
+        Twice the probability of its side, as in a two-sided test (NaN where y is NaN).
+        """
+        mean, variance = self.leave_one_out(x, y, **extras)
+        likelihood, extra = self.model.likelihood, self._extra(len(mean), extras)
+        observed = self._targets(y, len(mean))
+        before = np.ceil(observed) - 1 if likelihood.discrete else observed
+        below, strictly = (
+            per_point(likelihood, "predictive_cdf", edge, mean, variance, extra)
+            for edge in (observed, before)
+        )
+        return jnp.minimum(1.0, 2 * jnp.minimum(below, 1 - strictly))
+
     def log_marginal_likelihood(self) -> float:
         """log p(y) of the model, exactly: inference with inducing points at the data.
 
@@ -149,3 +178,25 @@ class Posterior(Predicts):
         if self.fit_result is not None:
             lines.append(f"  fit {self.fit_result}")
         return "\n".join(lines)
+
+
+_LEAST = 1e-3  # of its precision that f keeps when an observation is taken away
+
+
+@jax.jit
+def _without_own(
+    likelihood: Likelihood, y: Points, mean: Latent, variance: Latent, extra: Points
+) -> tuple[Latent, Latent]:
+    """Divide the site of each observation out of the marginal of f there.
+
+    Its precision is −2h and its slope at the mean g, the derivatives of the expected log density.
+    """
+    missing = jnp.isnan(y)
+    stand_in = y[jnp.argmin(missing)] if len(y) else 0.0
+    _, g, h = likelihood.expected_slopes(jnp.where(missing, stand_in, y), mean, variance, extra)
+    seen = ~(missing if mean.ndim == 1 else missing[:, None])
+    kept = jnp.maximum(1 + 2 * h * variance, _LEAST)
+    return (
+        jnp.where(seen, mean - variance * g / kept, mean),
+        jnp.where(seen, variance / kept, variance),
+    )

@@ -18,8 +18,11 @@ from stategp.inference import ChainSites, geometry, latent_moments, prior_mean
 from stategp.kernels import Kernel, Sum
 from stategp.likelihoods import Likelihood
 from stategp.models import GP
+from stategp.pointwise import BLOCK, check_levels
+from stategp.pointwise import padded as padded
+from stategp.pointwise import per_point as per_point
 from stategp.projection import Projection
-from stategp.shapes import pad_last, padded_blocks, padded_size
+from stategp.shapes import pad_last, padded_size
 
 Points = Float[Array, " points"]
 Latent = Float[Array, "points *latents"]  # one column per latent function if there are several
@@ -60,11 +63,50 @@ class Predicts(eqx.Module):
         """Log predictive density of each new observation on its own (NaN where y is NaN)."""
         mean, variance = self.predict_f(x_new)
         extra = self._extra(len(mean), extras)
-        y = as_numbers("y_new", [y_new] * len(mean) if np.ndim(y_new) == 0 else y_new)
-        if len(y) != len(mean):
-            raise ValueError(f"y_new must have one value per point, got {len(y)} for {len(mean)}")
+        y = self._targets(y_new, len(mean))
         check_support(self.model.likelihood, "y_new", y, np.asarray(extra))
         return log_predictive(self.model.likelihood, jnp.asarray(y), mean, variance, extra)
+
+    def quantiles(
+        self, x_new: Any, levels: Any = (0.025, 0.5, 0.975), **extras: Any
+    ) -> Float[Array, "levels points"]:
+        """Quantiles of a new observation at each point: the smallest y with P(Y ≤ y) ≥ level.
+
+        >>> import numpy as np, stategp as sg
+        >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
+        >>> low, median, high = posterior.quantiles([0.5, 10.0])
+        """
+        wanted = check_levels(levels)
+        mean, variance = self.predict_f(x_new)
+        extra = self._extra(len(mean), extras)
+        likelihood, method = self.model.likelihood, "predictive_quantile"
+        each = [np.full(len(mean), level) for level in wanted]
+        return jnp.stack([per_point(likelihood, method, p, mean, variance, extra) for p in each])
+
+    def cdf(self, x_new: Any, y_new: Any, *, strict: Any = False, **extras: Any) -> Points:
+        """P(Y ≤ y) of each new observation, or P(Y < y) if `strict` (NaN where y is NaN).
+
+        The two differ for counts and labels; for observations from the model, a number drawn
+        uniformly between them is uniformly distributed (the randomised PIT).
+        """
+        mean, variance = self.predict_f(x_new)
+        extra = self._extra(len(mean), extras)
+        y = self._targets(y_new, len(mean))
+        if strict and self.model.likelihood.discrete:
+            y = np.ceil(y) - 1
+        return per_point(self.model.likelihood, "predictive_cdf", y, mean, variance, extra)
+
+    def crps(self, x_new: Any, y_new: Any, **extras: Any) -> Points:
+        """Continuous ranked probability score of each new observation (NaN where y is NaN).
+
+        It is the distance from y to the prediction in the unit of y, less what honest uncertainty
+        is worth: small is good. Exact for Gaussian observations, to about 1 % for others.
+        """
+        mean, variance = self.predict_f(x_new)
+        extra = self._extra(len(mean), extras)
+        y = self._targets(y_new, len(mean))
+        check_support(self.model.likelihood, "y_new", y, np.asarray(extra))
+        return per_point(self.model.likelihood, "crps", y, mean, variance, extra)
 
     def sample_y(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1, **extras: Any
@@ -81,17 +123,14 @@ class Predicts(eqx.Module):
         extra = jnp.broadcast_to(self._extra(f.shape[1], extras)[None], f.shape[:2])
         return self.model.likelihood.sample(y_key, f, extra)
 
+    def _targets(self, y_new: Any, points: int) -> np.ndarray:
+        y = as_numbers("y_new", [y_new] * points if np.ndim(y_new) == 0 else y_new)
+        if len(y) != points:
+            raise ValueError(f"y_new must have one value per point, got {len(y)} for {points}")
+        return y
+
     def _extra(self, points: int, extras: dict[str, Any]) -> Points:
         return jnp.asarray(extra_values(self.model.likelihood, points, extras))
-
-
-_BLOCK = 16_384  # points that are predicted together
-
-
-def padded(x: Points) -> Float[Array, " padded"]:
-    """Repeat the last point up to one of few sizes (many points: whole blocks)."""
-    size = padded_size(len(x)) if len(x) <= _BLOCK else _BLOCK * padded_blocks(len(x) / _BLOCK)
-    return jnp.pad(x, (0, size - len(x)), mode="edge") if len(x) else jnp.zeros(size)
 
 
 def as_key(key: Any) -> PRNGKeyArray:
@@ -148,9 +187,9 @@ def predict(chain: Chain, x: Points) -> tuple[Latent, Latent]:
         mean, variance = latent_moments(shape.projections, chain.marginals)
         return mean + prior_mean(chain.model, x + chain.origin), variance
 
-    if len(x) <= _BLOCK:
+    if len(x) <= BLOCK:
         return block(x)
-    found = jax.lax.map(block, x.reshape(-1, _BLOCK))
+    found = jax.lax.map(block, x.reshape(-1, BLOCK))
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
 
 

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from typing import Any
 
 
 class Progress:
@@ -10,6 +11,13 @@ class Progress:
     def __init__(self, visible: bool):
         self.visible, self.last, self.shown = visible, 0.0, False
         self.prefix, self.remark = "", ""
+
+    @staticmethod
+    def of(given: Any) -> "Progress":
+        """What the argument `progress` asks for: None shows it on a terminal."""
+        if isinstance(given, Progress):
+            return given
+        return Progress(sys.stderr.isatty() if given is None else bool(given))
 
     def note(self, remark: str) -> None:
         """What the steps to come are for."""
@@ -22,10 +30,12 @@ class Progress:
         now = time.perf_counter()
         if self.visible and now - self.last > 0.2:
             self.last, self.shown = now, True
-            sys.stderr.write(
-                f"\r\033[Kfit: {self.remark}{self.prefix}step {step}, bound {value:.6g}"
-            )
-            sys.stderr.flush()
+            self.show(f"fit: {self.remark}{self.prefix}step {step}, bound {value:.6g}")
+
+    def show(self, line: str) -> None:
+        """Put a line in the place of the last."""
+        sys.stderr.write(f"\r\033[K{line}")
+        sys.stderr.flush()
 
     def close(self) -> None:
         if self.shown:

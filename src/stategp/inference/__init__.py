@@ -77,6 +77,7 @@ from stategp.inference._starting_values import (
     search_scales,
     starting_additive,
     starting_model,
+    strongest_period,
 )
 
 __all__ = [
@@ -145,6 +146,7 @@ __all__ = [
     "starting_additive",
     "starting_mode",
     "starting_model",
+    "strongest_period",
     "starting_propagation",
     "starting_state",
     "take_steps",

@@ -153,15 +153,28 @@ class _Guesses:
 
     @functools.cached_property
     def _period(self) -> float:
-        """The strongest period between twice the usual spacing and the span, trend removed."""
-        keep = np.random.default_rng(0).permutation(len(self.x))[:_SPECTRUM_POINTS]
-        x, y = self.x[keep] / self.span, self.y[keep]
-        if len(np.unique(x)) < 8:
-            return self.span
-        y = y - np.polynomial.Polynomial.fit(x, y, 1)(x)
-        if not np.any(y):
-            return self.span
-        most = np.clip(self.span / (2 * self._spacing()), 2, _MOST_CYCLES)
-        cycles = np.arange(1.0, most, 0.25)
-        power = lombscargle(x, y, 2 * np.pi * cycles)
-        return float(self.span / cycles[np.argmax(power)])
+        return strongest_period(self.x, self.y)[0]
+
+
+def strongest_period(
+    x: np.ndarray, y: np.ndarray, fewest_cycles: float = 1.0
+) -> tuple[float, float]:
+    """The strongest period between twice the usual spacing of x and its span, a smooth trend
+    removed, and the share of the variance that a sine of it explains; x in order.
+    """
+    distinct = distinct_inputs(x)
+    span = float(x[-1] - x[0]) or 1.0
+    keep = np.random.default_rng(0).permutation(len(x))[:_SPECTRUM_POINTS]
+    x, y = x[keep] / span, y[keep]
+    if len(np.unique(x)) < 8:
+        return span, 0.0
+    degree = 1 if fewest_cycles <= 1 else 5
+    y = y - np.polynomial.Polynomial.fit(x, y, degree)(x)
+    if not np.any(y):
+        return span, 0.0
+    spacing = float(np.median(np.diff(distinct))) / span
+    most = np.clip(1 / (2 * spacing), fewest_cycles + 1, _MOST_CYCLES)
+    cycles = np.arange(fewest_cycles, most, 0.25)
+    power = lombscargle(x, y, 2 * np.pi * cycles, normalize=True)
+    best = int(np.argmax(power))
+    return float(span / cycles[best]), float(power[best])

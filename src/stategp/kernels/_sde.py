@@ -122,7 +122,7 @@ def polynomial(coefficients: Float[Array, "degree dim dim"], x: Float[Array, " s
     """Σ_k coefficients[k] xᵏ, by Horner's rule."""
     value = jnp.broadcast_to(coefficients[-1][..., None], (*coefficients.shape[1:], *x.shape))
     for coefficient in coefficients[-2::-1]:
-        value = value * x + coefficient[..., None]
+        value = value * x[None, None] + coefficient[..., None]
     return value
 
 
@@ -134,7 +134,7 @@ def _polynomial_jvp(primals: Any, tangents: Any) -> Any:
     slope = polynomial(coefficients[1:] * orders[:, None, None], x)
     powers = _powers(x, len(coefficients))
     moved = jnp.einsum("kij,kn->ijn", d_coefficients, powers)
-    return polynomial(coefficients, x), moved + slope * dx
+    return polynomial(coefficients, x), moved + slope * dx[None, None]
 
 
 def _powers(x: Float[Array, " steps"], degree: int) -> Float[Array, "degree steps"]:
@@ -179,7 +179,7 @@ def _double(most: int, A: Batch, Q: Batch, times: Float[Array, " steps"]) -> tup
     def double(i: Int[Array, ""], step: tuple[Batch, Batch]) -> tuple[Batch, Batch]:
         A, Q = step
         carried = _times(_times(A, Q), jnp.swapaxes(A, 0, 1))
-        active = i < times
+        active = (i < times)[None, None]
         symmetric = (carried + jnp.swapaxes(carried, 0, 1)) / 2
         return jnp.where(active, _times(A, A), A), jnp.where(active, Q + symmetric, Q)
 
@@ -191,7 +191,8 @@ _BY_LOOPS = [partial(_double, most) for most in _LOOPS]
 
 
 def _times(left: Batch, right: Batch) -> Batch:
-    return sum(left[:, k, None] * right[None, k] for k in range(len(right)))
+    terms = [left[:, k, None] * right[None, k] for k in range(len(right))]
+    return sum(terms[1:], start=terms[0])
 
 
 def _stationary(F: Matrix, L: Float[Array, "dim noise"], Qc: Float[Array, "noise noise"]) -> Matrix:

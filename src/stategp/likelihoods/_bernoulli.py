@@ -17,6 +17,11 @@ from stategp.likelihoods._base import (
     check_quadrature,
     is_count,
 )
+from stategp.likelihoods._laws import (
+    beta_score_plus_normal,
+    link_plus_normal,
+    log_ratio_plus_normal,
+)
 from stategp.likelihoods._links import LINKS, cdf, log_cdf, quantile
 
 
@@ -30,6 +35,7 @@ class Bernoulli(Likelihood):
 
     log_concave: ClassVar[bool] = True
     support: ClassVar[str] = "be 0 or 1 (for labels −1 and 1 pass (y + 1) / 2)"
+    discrete: ClassVar[bool] = True
 
     link: str = eqx.field(static=True)
     quadrature: int = eqx.field(static=True)
@@ -58,6 +64,16 @@ class Bernoulli(Likelihood):
             return super().log_predictive_density(y, mean, variance, extra)
         return log_cdf("probit", (2 * y - 1) * mean / jnp.sqrt(1 + variance))
 
+    def continued_cdf(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
+        return link_plus_normal(self.link, -mean, variance)  # the probability of 0
+
+    def bounds(self, extra: Points) -> tuple[Points | float, Points | float]:
+        return 0.0, 1.0
+
+    @property
+    def outcomes(self) -> int | None:
+        return 2
+
     def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
         return jax.random.bernoulli(key, cdf(self.link, f)).astype(float)
 
@@ -85,6 +101,7 @@ class Binomial(Likelihood):
     extra_default: ClassVar[float] = 1.0
     log_concave: ClassVar[bool] = True
     support: ClassVar[str] = "be a count 0, 1, 2, … of at most `trials`, itself a count,"
+    discrete: ClassVar[bool] = True
 
     link: str = eqx.field(static=True)
     quadrature: int = eqx.field(static=True)
@@ -100,6 +117,14 @@ class Binomial(Likelihood):
     def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
         centre = extra * cdf(self.link, f)
         return centre, centre * cdf(self.link, -f)
+
+    def continued_cdf(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
+        # The probability is below a variable with distribution Beta(y + 1, trials − y).
+        law = log_ratio_plus_normal if self.link == "logit" else beta_score_plus_normal
+        return 1 - law(y + 1, jnp.maximum(extra - y, 0.5), mean, variance)
+
+    def bounds(self, extra: Points) -> tuple[Points | float, Points | float]:
+        return jnp.zeros_like(extra), extra
 
     def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
         return jax.random.binomial(key, extra, cdf(self.link, f)).astype(float)

@@ -6,10 +6,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln
+from jax.scipy.special import betainc, gammaln
 from jaxtyping import PRNGKeyArray
 
 from stategp.likelihoods._base import QUADRATURE, Likelihood, Points, check_quadrature
+from stategp.likelihoods._distribution import Coordinate
 from stategp.parameters import Parameter, Value, positive
 
 
@@ -44,6 +45,19 @@ class Beta(Likelihood):
     def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
         centre = jax.nn.sigmoid(f)
         return centre, centre * jax.nn.sigmoid(-f) / (1 + self.precision.value)
+
+    def cdf(self, y: Points, f: Points, extra: Points) -> Points:
+        precision = self.precision.value
+        a, b = precision * jax.nn.sigmoid(f), precision * jax.nn.sigmoid(-f)
+        least = 1e-12  # all of y is at 0 or at 1 long before
+        return betainc(jnp.maximum(a, least), jnp.maximum(b, least), y)
+
+    def coordinate(self, mean: Points, variance: Points, extra: Points) -> Coordinate:
+        own = 4 * jnp.cosh(jnp.clip(mean / 2, -3.0, 3.0)) ** 2 / (1 + self.precision.value)
+        return Coordinate("logit", mean, jnp.sqrt(variance + own))
+
+    def bounds(self, extra: Points) -> tuple[Points | float, Points | float]:
+        return 0.0, 1.0
 
     def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
         precision = self.precision.value

@@ -10,6 +10,8 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, PRNGKeyArray
 
 from stategp.likelihoods._base import QUADRATURE, Likelihood, Points, check_quadrature, is_count
+from stategp.likelihoods._distribution import Coordinate
+from stategp.likelihoods._laws import log_gamma_plus_normal, log_ratio_plus_normal
 from stategp.parameters import Parameter, Value, positive
 
 
@@ -28,6 +30,7 @@ class Poisson(Likelihood):
     extra_default: ClassVar[float] = 1.0
     log_concave: ClassVar[bool] = True
     support: ClassVar[str] = "be a count 0, 1, 2, …"
+    discrete: ClassVar[bool] = True
 
     def log_density(self, y: Points, f: Points, extra: Points) -> Points:
         return y * (f + jnp.log(extra)) - extra * jnp.exp(f) - gammaln(y + 1)
@@ -45,6 +48,16 @@ class Poisson(Likelihood):
     def predict(self, mean: Points, variance: Points, extra: Points) -> tuple[Points, Points]:
         rate = extra * jnp.exp(mean + variance / 2)
         return rate, rate + rate**2 * jnp.expm1(variance)
+
+    def continued_cdf(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
+        # At most y events before `rate` is a time of more than `rate` until event y + 1.
+        return 1 - log_gamma_plus_normal(y + 1, mean + jnp.log(extra), variance)
+
+    def coordinate(self, mean: Points, variance: Points, extra: Points) -> Coordinate:
+        return _log_counts(mean + jnp.log(extra), variance, 0.0)
+
+    def bounds(self, extra: Points) -> tuple[Points | float, Points | float]:
+        return 0.0, jnp.inf
 
     def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
         return jax.random.poisson(key, extra * jnp.exp(f)).astype(float)
@@ -71,6 +84,7 @@ class NegativeBinomial(Likelihood):
     extra_default: ClassVar[float] = 1.0
     log_concave: ClassVar[bool] = True
     support: ClassVar[str] = "be a count 0, 1, 2, …"
+    discrete: ClassVar[bool] = True
 
     shape: Parameter
     quadrature: int = eqx.field(static=True)
@@ -94,6 +108,18 @@ class NegativeBinomial(Likelihood):
         relative = jnp.exp(variance) / self.shape.value + jnp.expm1(variance)
         return rate, rate + rate**2 * relative
 
+    def continued_cdf(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
+        # As for Poisson, with a rate that is itself Gamma-distributed.
+        shape = jnp.broadcast_to(self.shape.value, y.shape)
+        at = mean + jnp.log(extra) - jnp.log(shape)
+        return 1 - log_ratio_plus_normal(y + 1, shape, at, variance)
+
+    def coordinate(self, mean: Points, variance: Points, extra: Points) -> Coordinate:
+        return _log_counts(mean + jnp.log(extra), variance, 1 / self.shape.value)
+
+    def bounds(self, extra: Points) -> tuple[Points | float, Points | float]:
+        return 0.0, jnp.inf
+
     def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
         # A Poisson whose rate is Gamma-distributed.
         of_rate, of_count = jax.random.split(key)
@@ -115,6 +141,12 @@ def _log_rates(y: np.ndarray, exposure: np.ndarray) -> np.ndarray:
     """Log of each rate, with one more count from the overall rate: rare events have low rates."""
     overall = (np.sum(y) + 0.5) / np.sum(exposure)
     return np.log((y + 1) / (exposure + 1 / overall))
+
+
+def _log_counts(log_rate: Points, variance: Points, own: Array | float) -> Coordinate:
+    """Of counts, the logarithm of one more; `own` is the variance that is relative to the rate."""
+    noise = own + jax.nn.sigmoid(-log_rate)  # 1 / (1 + rate)
+    return Coordinate("log1p", jax.nn.softplus(log_rate), jnp.sqrt(variance + noise))
 
 
 def _log_rising(shape: Array, y: Points) -> Points:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from stategp.likelihoods._base import Latent, Likelihood, Points, check_quadrature
+from stategp.likelihoods._distribution import Coordinate
 from stategp.parameters import Parameter, Value, positive
 
 UserFunction = Callable[..., Array]
@@ -24,7 +25,8 @@ class Custom(Likelihood):
     ``log_density(y, f)`` works elementwise on arrays; with ``latents=2`` or more, ``f[..., 0]``,
     ``f[..., 1]``, … are the latent functions. `parameters` names positive numbers that `fit`
     learns; every function gets them as keywords. `mean` and `variance` of y given f are functions
-    ``mean(f)``, needed to predict y, and `sample` is ``sample(key, f)``.
+    ``mean(f)``, needed to predict y, `sample` is ``sample(key, f)``, and `cdf` is ``cdf(y, f)``,
+    P(Y ≤ y | f), needed for quantiles.
 
     Expectations are as good as Gauss–Hermite quadrature with `quadrature` nodes; predictive
     densities and EP take N(f) p(y | f) to have one peak, which a density with heavy tails and a
@@ -43,6 +45,7 @@ class Custom(Likelihood):
     mean: UserFunction | None = eqx.field(static=True)
     variance: UserFunction | None = eqx.field(static=True)
     sampler: UserFunction | None = eqx.field(static=True)
+    distribution: UserFunction | None = eqx.field(static=True)
     quadrature: int = eqx.field(static=True)
 
     def __init__(
@@ -54,10 +57,11 @@ class Custom(Likelihood):
         mean: Any = None,
         variance: Any = None,
         sample: Any = None,
+        cdf: Any = None,
         quadrature: Any = None,
     ):
         functions = {"log_density": log_density, "mean": mean, "variance": variance}
-        for name, function in {**functions, "sample": sample}.items():
+        for name, function in {**functions, "sample": sample, "cdf": cdf}.items():
             optional = function is None and name != "log_density"
             if not optional and not callable(function):
                 raise ValueError(f"{name} must be a function, got {function!r}")
@@ -66,7 +70,8 @@ class Custom(Likelihood):
         self.function = log_density
         self.latents = int(latents)
         self.parameters = _declared(parameters)
-        self.mean, self.variance, self.sampler = mean, variance, sample
+        self.mean, self.variance = mean, variance
+        self.sampler, self.distribution = sample, cdf
         order = _ORDERS.get(self.latents, 7) if quadrature is None else quadrature
         self.quadrature = check_quadrature(order)
         y = jnp.zeros(3)
@@ -97,6 +102,20 @@ class Custom(Likelihood):
             _checked("mean(f)", self.mean(f, **self._values()), y),
             _checked("variance(f)", self.variance(f, **self._values()), y),
         )
+
+    def cdf(self, y: Points, f: Latent, extra: Points) -> Points:
+        if self.distribution is None:
+            raise ValueError(
+                f"quantiles, probabilities and CRPS of {self} need its distribution function: "
+                "pass Custom(..., cdf=...), P(Y ≤ y | f) as a function of y and f"
+            )
+        return _checked("cdf(y, f)", self.distribution(y, f, **self._values()), y)
+
+    def coordinate(self, mean: Latent, variance: Latent, extra: Points) -> Coordinate:
+        if self.mean is not None and self.variance is not None:
+            return super().coordinate(mean, variance, extra)
+        y = mean if self.latents == 1 else mean[..., 0]
+        return Coordinate("real", jnp.zeros_like(y), jnp.ones_like(y))
 
     def sample(self, key: PRNGKeyArray, f: Latent, extra: Points) -> Points:
         if self.sampler is None:

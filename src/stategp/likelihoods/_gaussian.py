@@ -6,6 +6,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import ndtr, ndtri
 from jaxtyping import PRNGKeyArray
 
 from stategp.likelihoods._base import Likelihood, Points
@@ -63,6 +64,23 @@ class Gaussian(Likelihood):
         self, y: Points, mean: Points, variance: Points, extra: Points
     ) -> Points:
         return _log_normal(y - mean, variance + self.variance.value + extra)
+
+    def continued_cdf(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
+        _, total = self.predict(mean, variance, extra)
+        return ndtr((y - mean) / jnp.sqrt(jnp.maximum(total, 1e-300)))
+
+    def predictive_quantile(
+        self, level: Points, mean: Points, variance: Points, extra: Points
+    ) -> Points:
+        _, total = self.predict(mean, variance, extra)
+        return mean + jnp.sqrt(total) * ndtri(level)
+
+    def crps(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
+        _, total = self.predict(mean, variance, extra)
+        deviation = jnp.sqrt(jnp.maximum(total, 1e-300))
+        t = (y - mean) / deviation
+        density = jnp.exp(-(t**2) / 2) / math.sqrt(2 * math.pi)
+        return deviation * (t * (2 * ndtr(t) - 1) + 2 * density - 1 / math.sqrt(math.pi))
 
     def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
         deviation = jnp.sqrt(self.variance.value + extra)

@@ -7,9 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import ndtr
 from jaxtyping import PRNGKeyArray
 
 from stategp.likelihoods._base import QUADRATURE, Latent, Likelihood, Points, check_quadrature
+from stategp.likelihoods._distribution import average
 from stategp.likelihoods._quadrature import hermite
 
 
@@ -60,6 +62,12 @@ class HeteroscedasticGaussian(Likelihood):
         logs = jax.vmap(at)(jnp.asarray(nodes))
         shape = (len(weights),) + (1,) * y.ndim
         return jax.nn.logsumexp(logs, axis=0, b=jnp.asarray(weights).reshape(shape))
+
+    def continued_cdf(self, y: Points, mean: Latent, variance: Latent, extra: Points) -> Points:
+        def given_noise(f: Points) -> Points:
+            return ndtr((y - mean[..., 0]) / jnp.sqrt(variance[..., 0] + jnp.exp(f)))
+
+        return average(given_noise, mean[..., 1], variance[..., 1])
 
     def sample(self, key: PRNGKeyArray, f: Latent, extra: Points) -> Points:
         return f[..., 0] + jnp.exp(f[..., 1] / 2) * jax.random.normal(key, f.shape[:-1])

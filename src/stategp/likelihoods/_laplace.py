@@ -6,7 +6,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import erf
+from jax.scipy.special import erf, ndtr
 from jaxtyping import Array, PRNGKeyArray
 
 from stategp.likelihoods._base import Likelihood, Points
@@ -66,6 +66,12 @@ class Laplace(Likelihood):
         spread = share * below[2] + rest * above[2] + share * rest * (below[1] + above[1]) ** 2
         constant = -power * jnp.log(2 * self.scale.value)
         return Tilted(log_mass + constant, mean + deviation * shift, deviation**2 * spread)
+
+    def continued_cdf(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
+        deviation = jnp.sqrt(jnp.maximum(variance, 1e-24 * (1 + mean**2)))
+        slope, residual = deviation / self.scale.value, (y - mean) / deviation
+        below, above = (jnp.exp(_side(cut, slope)[0]) for cut in (residual, -residual))
+        return ndtr(residual) + (above - below) / 2
 
     def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
         return f + self.scale.value * jax.random.laplace(key, f.shape)

@@ -15,6 +15,7 @@ from stategp.likelihoods._base import (
     check_link,
     check_quadrature,
 )
+from stategp.likelihoods._laws import link_plus_normal
 from stategp.likelihoods._links import LINKS, log_cdf
 from stategp.parameters import Parameter, Value, declare, fixed, positive
 
@@ -33,6 +34,8 @@ class Ordinal(Likelihood):
 
     log_concave: ClassVar[bool] = True
     support: ClassVar[str] = "be a level 0, 1, 2, … below `levels`"
+
+    discrete: ClassVar[bool] = True
 
     levels: int = eqx.field(static=True)
     link: str = eqx.field(static=True)
@@ -96,6 +99,17 @@ class Ordinal(Likelihood):
         levels = jnp.broadcast_to(jnp.arange(float(self.levels)), probabilities.shape)
         centre = jnp.sum(levels * probabilities, axis=-1)
         return centre, jnp.sum((levels - centre[..., None]) ** 2 * probabilities, axis=-1)
+
+    def continued_cdf(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
+        level = jnp.clip(y.astype(int), 0, self.levels - 2)
+        return link_plus_normal(self.link, self.cutpoints[level] - mean, variance)
+
+    def bounds(self, extra: Points) -> tuple[Points | float, Points | float]:
+        return 0.0, self.levels - 1.0
+
+    @property
+    def outcomes(self) -> int | None:
+        return self.levels
 
     def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
         draw = jax.random.logistic if self.link == "logit" else jax.random.normal

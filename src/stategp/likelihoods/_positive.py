@@ -5,11 +5,15 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln
+from jax.scipy.special import gammaln, polygamma
 from jaxtyping import PRNGKeyArray
 
 from stategp.likelihoods._base import Likelihood, Points
+from stategp.likelihoods._distribution import Coordinate
+from stategp.likelihoods._laws import log_gamma_plus_normal
 from stategp.parameters import Parameter, Value, positive
+
+_LOG_VARIANCE = 1.6  # of the logarithm of an exponential variable; its mean is −0.6
 
 
 class _Positive(Likelihood):
@@ -17,6 +21,9 @@ class _Positive(Likelihood):
 
     log_concave: ClassVar[bool] = True
     support: ClassVar[str] = "be positive"
+
+    def bounds(self, extra: Points) -> tuple[Points | float, Points | float]:
+        return 0.0, jnp.inf
 
     def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
         return np.log(y)
@@ -50,6 +57,12 @@ class Exponential(_Positive):
 
     def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
         return jnp.exp(f) * jax.random.exponential(key, f.shape)
+
+    def continued_cdf(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
+        return log_gamma_plus_normal(jnp.ones_like(y), jnp.log(y) - mean, variance)
+
+    def coordinate(self, mean: Points, variance: Points, extra: Points) -> Coordinate:
+        return Coordinate("log", mean - 0.6, jnp.sqrt(variance + _LOG_VARIANCE))
 
     def highest_log_density(self, y: Points, extra: Points) -> Points:
         return -jnp.log(y) - 1  # at exp(f) = y
@@ -93,6 +106,15 @@ class Gamma(_Positive):
         shape = self.shape.value
         return jnp.exp(f) * jax.random.gamma(key, shape, f.shape) / shape
 
+    def continued_cdf(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
+        shape = jnp.broadcast_to(self.shape.value, y.shape)
+        return log_gamma_plus_normal(shape, jnp.log(shape * y) - mean, variance)
+
+    def coordinate(self, mean: Points, variance: Points, extra: Points) -> Coordinate:
+        shape = self.shape.value
+        centre = mean + polygamma(0, shape) - jnp.log(shape)
+        return Coordinate("log", centre, jnp.sqrt(variance + polygamma(1, shape)))
+
     def highest_log_density(self, y: Points, extra: Points) -> Points:
         return self._log_density(y, jnp.log(y), jnp.ones_like(y))  # at exp(f) = y
 
@@ -135,6 +157,16 @@ class Weibull(_Positive):
 
     def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
         return jnp.exp(f) * jax.random.exponential(key, f.shape) ** (1 / self.shape.value)
+
+    def continued_cdf(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
+        shape = self.shape.value
+        at = shape * (jnp.log(y) - mean)
+        return log_gamma_plus_normal(jnp.ones_like(y), at, shape**2 * variance)
+
+    def coordinate(self, mean: Points, variance: Points, extra: Points) -> Coordinate:
+        shape = self.shape.value
+        size = jnp.sqrt(variance + _LOG_VARIANCE / shape**2)
+        return Coordinate("log", mean - 0.6 / shape, size)
 
     def highest_log_density(self, y: Points, extra: Points) -> Points:
         return self._log_density(y, jnp.log(y), jnp.ones_like(y))  # at exp(f) = y

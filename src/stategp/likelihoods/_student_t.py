@@ -15,10 +15,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln
+from jax.scipy.special import gammaln, ndtr
 from jaxtyping import Array, PRNGKeyArray
 
 from stategp.likelihoods._base import Likelihood, Points, check_quadrature
+from stategp.likelihoods._distribution import Coordinate
 from stategp.likelihoods._quadrature import Sums, Tilted
 from stategp.parameters import Parameter, Value, positive
 
@@ -88,6 +89,13 @@ class StudentT(Likelihood):
             (1 - pull) * variance + pull_variance * residual**2,
         )
 
+    def continued_cdf(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
+        own = self.scale.value**2
+        return 0.5 + _half_mixture(y - mean, variance, own, self.df.value / 2, 2 * self.quadrature)
+
+    def coordinate(self, mean: Points, variance: Points, extra: Points) -> Coordinate:
+        return Coordinate("real", mean, jnp.sqrt(variance + self.scale.value**2))
+
     def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
         return f + self.scale.value * jax.random.t(key, self.df.value, f.shape)
 
@@ -115,6 +123,26 @@ def _expected_log1p(z: Points, spread: Points, nodes: int) -> Points:
 
     total, _ = jax.lax.scan(term, below, jnp.arange(nodes + 1.0))
     return step * total
+
+
+def _half_mixture(
+    residual: Points, variance: Points, own: Array, half_df: Array, nodes: int
+) -> Points:
+    """E[Φ(residual / √(variance + own/u)) − ½] for u ~ Gamma(half_df, half_df), over log u."""
+    half_df = jnp.minimum(half_df, 1e7)  # a normal, from long before
+    # The mass falls like exp(half_df · log u) to the left, and the rest like √u.
+    left = jnp.sqrt(2 * _DROP / half_df) + _DROP / (half_df + 0.5)
+    right = jnp.log1p(jnp.sqrt(2 * _DROP / half_df) + _DROP / half_df)
+    step = (left + right) / nodes
+
+    def term(total: Points, index: Array) -> tuple[Points, None]:
+        log_u = step * index - left
+        mass = jnp.exp(half_df * (log_u - jnp.expm1(log_u)))
+        score = residual / jnp.sqrt(variance + own * jnp.exp(-log_u))
+        return total + mass * (ndtr(score) - 0.5), None
+
+    total, _ = jax.lax.scan(term, jnp.zeros_like(residual), jnp.arange(nodes + 1.0))
+    return total * step / jnp.exp(gammaln(half_df) + half_df - half_df * jnp.log(half_df))
 
 
 def _mixture(

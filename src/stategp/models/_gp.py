@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 
 from stategp import means
+from stategp.expressions import parse_kernel
 from stategp.kernels import Kernel
 from stategp.likelihoods import Gaussian, Likelihood, from_name
 from stategp.means import Mean
@@ -13,6 +14,7 @@ from stategp.means import Mean
 class GP(eqx.Module):
     """A prior over functions of one input, and how they are observed.
 
+    `kernel` is one of `sg.kernels` or an expression ("matern52(30) + periodic(7)").
     `likelihood` is one of `sg.likelihoods` or its name ("poisson"); Gaussian unless given. `mean`
     is a mean function, a number, or any function of x; zero unless given.
 
@@ -34,12 +36,7 @@ class GP(eqx.Module):
     def __init__(self, kernel: Any, likelihood: Any = None, mean: Any = None):
         self.likelihood = as_likelihood(likelihood)
         latents = self.likelihood.latents
-        self.kernels = _one_for_each("kernel", kernel, latents)
-        for part in self.kernels:
-            if not isinstance(part, Kernel):
-                raise ValueError(
-                    f"kernel must be one of sg.kernels, such as sg.kernels.Matern52(); got {part!r}"
-                )
+        self.kernels = tuple(as_kernel(k) for k in _one_for_each("kernel", kernel, latents))
         given = mean if isinstance(mean, tuple | list) else (mean, *[None] * (latents - 1))
         parts = _one_for_each("mean", given, latents)
         self.means = tuple(as_mean(part, number) for number, part in enumerate(parts))
@@ -56,6 +53,17 @@ class GP(eqx.Module):
 
     def __repr__(self) -> str:
         return f"GP(kernel={self.kernel!r}, likelihood={self.likelihood!r}, mean={self.mean!r})"
+
+
+def as_kernel(kernel: Any) -> Kernel:
+    if isinstance(kernel, str):
+        return parse_kernel(kernel)
+    if not isinstance(kernel, Kernel):
+        raise ValueError(
+            "kernel must be one of sg.kernels, such as sg.kernels.Matern52(), or an expression "
+            f"such as 'matern52(30) + periodic(7)'; got {kernel!r}"
+        )
+    return kernel
 
 
 def as_likelihood(likelihood: Any) -> Likelihood:

@@ -1,0 +1,5 @@
+"""`python -m stategp` is the command `stategp`."""
+
+from stategp.command import main
+
+main()

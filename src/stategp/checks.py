@@ -1,0 +1,134 @@
+"""Does the model fit what it was fitted to? Ranks, residuals, calibration, scores.
+
+Every observation is compared with its predictive distribution. F(y) is then uniform if the
+model is right, and its normal score Φ⁻¹(F(y)) is standard normal: a residual that means the same
+for any likelihood. Where F has a step (counts), F(y) is drawn uniformly from the step.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+_MOST = 16_384  # observations looked at; one block of predictions
+_RUNS = 16  # of neighbouring observations, for the autocorrelation
+
+
+@dataclasses.dataclass(frozen=True)
+class Checks:
+    """What observations look like beside their predictive distributions."""
+
+    x: np.ndarray  # of those looked at, in order
+    ranks: np.ndarray  # F(y), uniform if the model is right
+    residuals: np.ndarray  # normal scores of the ranks
+    autocorrelation: np.ndarray  # of the residuals, at lags 1, 2, …, in order of x
+    pairs: int  # neighbours that the autocorrelation at lag 1 rests on
+    nominal: np.ndarray  # of central intervals
+    actual: np.ndarray  # the share of observations inside
+    about: str  # what they rest on, in words
+
+
+def choose_evenly(count: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Which observations to look at, and runs of neighbours among them.
+
+    Few: all of them, in one run. Many: half evenly spread, half in runs of neighbours.
+    """
+    if count <= _MOST:
+        every = np.arange(count)
+        return every, [every]
+    half = _MOST // 2
+    spread = np.linspace(0, count - 1, half).astype(np.int64)
+    length = half // _RUNS
+    starts = np.linspace(0, count - length, _RUNS).astype(np.int64)
+    return spread, [start + np.arange(length) for start in starts]
+
+
+def check(posterior: Any, levels: tuple[float, ...], seed: int) -> tuple[Checks, dict[str, float]]:
+    """What observations look like (x measured from the origin), and their mean scores."""
+    data = posterior.data
+    spread, runs = choose_evenly(len(data))
+    together = spread if runs[0] is spread else np.concatenate([spread, *runs])
+    relative, y = np.asarray(data.x)[together], np.asarray(data.y)[together]
+    x = user_units(relative, data.origin, len(together))
+    extras = extras_at(posterior, together)
+
+    upper = np.asarray(posterior.cdf(x, y, **extras))
+    lower = np.asarray(posterior.cdf(x, y, strict=True, **extras))
+    chance = np.random.default_rng(seed).uniform(size=len(y))
+    ranks = lower + chance * np.maximum(upper - lower, 0.0)
+    residuals = ndtri(np.clip(ranks, 1e-12, 1 - 1e-12))
+
+    even = slice(0, len(spread))
+    nominal = np.linspace(0.0, 1.0, 51)
+    distance = np.abs(2 * ranks[even] - 1)
+    actual = np.searchsorted(np.sort(distance), nominal, side="right") / max(len(distance), 1)
+    after = residuals[even] if runs[0] is spread else residuals[len(spread) :]
+    correlation, pairs = _autocorrelation(after.reshape(len(runs), -1))
+    about = _about(len(data), len(spread))
+    found = Checks(
+        relative[even], ranks[even], residuals[even], correlation, pairs, nominal, actual, about
+    )
+    scores = _scores(posterior, x[even], y[even], lower[even], upper[even], levels, extras)
+    return found, scores
+
+
+def _about(count: int, looked_at: int) -> str:
+    of = f" of {count:,}" if looked_at < count else ""
+    return (
+        f"{looked_at:,}{of} observation{'s' if looked_at > 1 else ''} beside their predictive "
+        "distributions, given a posterior that has seen them: where data are few, this flatters "
+        "the model."
+    )
+
+
+def _scores(
+    posterior: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    levels: tuple[float, ...],
+    extras: dict[str, np.ndarray],
+) -> dict[str, float]:
+    own = {name: values[: len(x)] for name, values in extras.items()}
+    mean = np.asarray(posterior.predict_y(x, **own)[0])
+    scores = {
+        "log density per observation": _mean(np.asarray(posterior.log_density(x, y, **own))),
+        "CRPS": _mean(np.asarray(posterior.crps(x, y, **own))),
+        "RMSE": float(np.sqrt(_mean((y - mean) ** 2))),
+    }
+    for level in levels:
+        # y lies between the two quantiles: F(y) reaches the lower, P(Y < y) does not the upper
+        inside = (upper >= (1 - level) / 2) & (lower <= (1 + level) / 2)
+        scores[f"coverage of the {100 * level:.4g} % interval"] = _mean(inside)
+    return scores
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")
+
+
+def _autocorrelation(rows: np.ndarray) -> tuple[np.ndarray, int]:
+    """At lags 1, 2, …, of several runs together, about their common mean."""
+    length = rows.shape[1]
+    lags = min(40, length // 2)
+    away = rows - rows.mean()
+    power = np.mean(away**2)
+    if lags < 1 or not power > 0:
+        return np.zeros(0), 0
+    found = [np.mean(away[:, lag:] * away[:, :-lag]) / power for lag in range(1, lags + 1)]
+    return np.array(found), rows.shape[0] * (length - 1)
+
+
+def user_units(relative: np.ndarray, origin: int | float, observed: int = 0) -> np.ndarray:
+    """Inputs as the user has them. `observed` of them were integers if the origin is one."""
+    if observed and isinstance(origin, int):
+        return np.rint(relative).astype(np.int64) + np.int64(origin)
+    return relative + float(origin)
+
+
+def extras_at(posterior: Any, which: np.ndarray) -> dict[str, np.ndarray]:
+    """What the likelihood reads beside y, of these observations, as arguments by name."""
+    name = posterior.model.likelihood.extra
+    return {} if name is None else {name: np.asarray(posterior.data.extra)[which]}
