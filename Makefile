@@ -4,9 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 # The studies, each `make NAME`; they need the data sets (STATEGP_DATA, or the network).
-STUDIES := solar coal motorcycle aircraft natural-gradients classification minibatches automatic-inducing hostile airline additive-variances time-warp step
+STUDIES := solar coal motorcycle aircraft natural-gradients classification minibatches automatic-inducing hostile airline co2 additive-variances time-warp step
 
-.PHONY: help demo test lint types unit format bench clean $(STUDIES)
+.PHONY: help demo test lint types unit format docs bench clean $(STUDIES)
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 	@echo "studies:    $(STUDIES)"
@@ -24,8 +24,8 @@ $(VENV)/.dev-ready: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/.demo-ready
 
-demo: $(VENV)/.demo-ready  ## fit a long irregular series, forecast, draw a picture
-	$(BIN)/python examples/demo.py
+demo: $(VENV)/.demo-ready  ## simulate counts, fit, forecast, draw, report: demo-output/
+	$(BIN)/stategp demo
 
 test: lint types unit  ## lint, types and tests: what continuous integration runs
 
@@ -43,6 +43,9 @@ format: $(VENV)/.dev-ready  ## format and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(VENV)/.dev-ready  ## build the documentation into site/, warnings as errors
+	$(BIN)/mkdocs build --strict
+
 bench: $(VENV)/.dev-ready  ## stategp and its peers side by side (QUICK=1: a few minutes)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ALONE),--without-peers) --python $(PYTHON)
 
@@ -50,4 +53,4 @@ $(STUDIES): $(VENV)/.dev-ready
 	$(BIN)/python -m experiments.$(subst -,_,$@)
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist site

@@ -141,3 +141,46 @@ def test_nan_is_the_same_as_absent(missing):
     absent = sg.condition(MODEL, np.delete(X, gone), np.delete(Y, gone), inducing=z)
     assert masked.elbo == absent.elbo
     np.testing.assert_array_equal(masked.predict_f(X_NEW)[0], absent.predict_f(X_NEW)[0])
+
+
+def test_quantiles_probabilities_and_scores(posterior):
+    x_new = np.array([0.5, 3.0, 6.0])
+    mean, variance = posterior.predict_y(x_new)
+    given = norm(mean, np.sqrt(variance))
+    levels = (0.1, 0.5, 0.975)
+    quantiles = posterior.quantiles(x_new, levels)
+    np.testing.assert_allclose(quantiles, [given.ppf(level) for level in levels], rtol=1e-10)
+    assert posterior.quantiles(x_new, 0.5).shape == (1, 3)
+    np.testing.assert_allclose(posterior.cdf(x_new, 0.4), given.cdf(0.4), rtol=1e-10)
+    known = posterior.cdf(x_new, 0.4, noise_variance=0.3)
+    np.testing.assert_allclose(known, norm(mean, np.sqrt(variance + 0.3)).cdf(0.4), rtol=1e-10)
+    scores = posterior.crps(x_new, [0.4, np.nan, 0.0])
+    assert np.isnan(scores[1])
+    levels = (np.arange(2000) + 0.5) / 2000
+    draws = posterior.quantiles(x_new, levels[::100])  # many levels, one program
+    assert np.all(np.diff(draws, axis=0) > 0)
+    assert posterior.quantiles([], 0.5).shape == (1, 0)
+
+
+def test_probabilities_of_counts_above_and_at_a_value():
+    counts = np.random.default_rng(3).poisson(np.exp(np.sin(X)))
+    model = sg.GP(k.Matern32(lengthscale=1.0), sg.likelihoods.Poisson())
+    fitted = sg.condition(model, X, counts, inducing=10)
+    x_new, y = np.array([0.5, 2.0, 7.0]), np.array([0.0, 2.0, 1.0])
+    at_most = fitted.cdf(x_new, y, exposure=2.0)
+    less = fitted.cdf(x_new, y, strict=True, exposure=2.0)
+    mass = np.exp(fitted.log_density(x_new, y, exposure=2.0))
+    np.testing.assert_allclose(at_most - less, mass, atol=1e-7)
+    assert less[0] == 0
+    low, high = fitted.quantiles(x_new, (0.05, 0.95), exposure=2.0)
+    assert np.all(fitted.cdf(x_new, high, exposure=2.0) >= 0.95)
+    assert np.all(fitted.cdf(x_new, high, strict=True, exposure=2.0) < 0.95)
+    assert np.all(low <= high)
+    with pytest.raises(ValueError, match="y_new must be a count"):
+        fitted.crps(x_new, 0.5)
+
+
+@pytest.mark.parametrize("levels", [0.0, [0.5, 1.0], [], [np.nan], "many", [[0.5]], None])
+def test_levels_are_probabilities(posterior, levels):
+    with pytest.raises(ValueError, match="levels must be probabilities strictly between 0 and 1"):
+        posterior.quantiles([0.5], levels)

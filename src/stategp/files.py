@@ -24,6 +24,7 @@ import safetensors.numpy
 
 from stategp import chain, kernels, likelihoods, means, priors
 from stategp.additive import AdditivePosterior, Training
+from stategp.automatic import Auto
 from stategp.data import Observations, Table
 from stategp.deep import DeepPosterior
 from stategp.forecasting import Fitted, Forecaster, TimeAxis
@@ -44,7 +45,7 @@ def _known() -> dict[str, type]:
     found: list[Any] = [Parameter, GP, AdditiveGP, DeepGP, Layer, Stack, Observations, Table]
     found += [Posterior, AdditivePosterior, DeepPosterior, Training, Group, NodeSites, Chain]
     found += [FitResult, Certificate, chain.Sites, chain.PairMarginals]
-    found += [Forecaster, Fitted, TimeAxis]
+    found += [Forecaster, Fitted, TimeAxis, Auto]
     for module, base in [
         (kernels, Kernel),
         (likelihoods, likelihoods.Likelihood),
@@ -128,7 +129,7 @@ def load(path: Any, *, function: Callable[..., Any] | None = None) -> Any:
     except ValueError as error:
         raise ValueError(f"{target} cannot be read: {error}") from None
     if not isinstance(found, Answer):
-        raise ValueError(f"{target} holds a {type(found).__name__}, neither a posterior nor a Forecaster")
+        raise ValueError(f"{target} holds a {type(found).__name__}, not a posterior or Forecaster")
     return found
 
 

@@ -159,9 +159,9 @@ def fit(  # type: ignore[misc]  # as for condition
     not given start from values taken from the data, fixed ones stay. A fit that did not converge
     warns and says so in `posterior.fit_result`; Ctrl-C keeps what has been reached.
 
+    Arguments are those of `condition`, and two that are different here:
+
     Arguments:
-        model, x, y, inducing, noise_variance, exposure, trials, weights, method, optimiser,
-            batch_size, step_size, max_steps, tolerance, progress: as for `condition`.
         starts: how many starting points L-BFGS tries; the best result is kept.
         seed: of the random starting points beyond the first, and of minibatches.
 

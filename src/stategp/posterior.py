@@ -9,7 +9,13 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp.chain import PairMarginals
-from stategp.data import Observations, place_inducing, relative_inputs
+from stategp.data import (
+    Observations,
+    check_support,
+    extra_values,
+    place_inducing,
+    relative_inputs,
+)
 from stategp.inference import Certificate, ChainSites, FitResult, infer
 from stategp.likelihoods import Likelihood
 from stategp.models import GP
@@ -27,6 +33,7 @@ from stategp.prediction import (
     sample,
     summands_of,
 )
+from stategp.shapes import pad_last
 
 
 class Posterior(Predicts):
@@ -116,9 +123,20 @@ class Posterior(Predicts):
         off again; nothing is fitted anew, so hyperparameters stay those learned from all of them.
         """
         mean, variance = self.predict_f(x)
-        observed = jnp.asarray(self._targets(y, len(mean)))
-        extra = self._extra(len(mean), extras)
-        return _without_own(self.model.likelihood, observed, mean, variance, extra)
+        likelihood = self.model.likelihood
+        observed = self._targets(y, len(mean))
+        extra = extra_values(likelihood, len(mean), extras, needed=~np.isnan(observed))
+        check_support(likelihood, "y", observed, extra)
+        if len(mean) == 0:
+            return mean, variance
+        # One of few sizes, as everywhere: each has to be compiled.
+        size = len(padded(jnp.zeros(len(mean))))
+        columns = [
+            jnp.asarray(pad_last(np.asarray(column), size))
+            for column in (observed, mean, variance, extra)
+        ]
+        alone, spread = _without_own(likelihood, *columns)
+        return alone[: len(mean)], spread[: len(mean)]
 
     def tail_probability(self, x: Any, y: Any, **extras: Any) -> Points:
         """How probable an observation as far out as each one is, given all the others.
@@ -126,8 +144,10 @@ class Posterior(Predicts):
         Twice the probability of its side, as in a two-sided test (NaN where y is NaN).
         """
         mean, variance = self.leave_one_out(x, y, **extras)
-        likelihood, extra = self.model.likelihood, self._extra(len(mean), extras)
+        likelihood = self.model.likelihood
         observed = self._targets(y, len(mean))
+        needed = ~np.isnan(observed)
+        extra = jnp.asarray(extra_values(likelihood, len(mean), extras, needed=needed))
         before = np.ceil(observed) - 1 if likelihood.discrete else observed
         below, strictly = (
             per_point(likelihood, "predictive_cdf", edge, mean, variance, extra)
@@ -192,8 +212,9 @@ def _without_own(
     Its precision is −2h and its slope at the mean g, the derivatives of the expected log density.
     """
     missing = jnp.isnan(y)
-    stand_in = y[jnp.argmin(missing)] if len(y) else 0.0
-    _, g, h = likelihood.expected_slopes(jnp.where(missing, stand_in, y), mean, variance, extra)
+    first = jnp.argmin(missing)  # what is missing must not disturb the others
+    y, extra = (jnp.where(missing, column[first], column) for column in (y, extra))
+    _, g, h = likelihood.expected_slopes(y, mean, variance, extra)
     seen = ~(missing if mean.ndim == 1 else missing[:, None])
     kept = jnp.maximum(1 + 2 * h * variance, _LEAST)
     return (

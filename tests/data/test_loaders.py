@@ -30,6 +30,7 @@ def test_counts_and_folds(tmp_path):
         ("coal/cvind.csv", "\n".join(str(i) for i in reversed(range(33)))),
         ("motorcycle/mcycle.csv", "\n".join(f"{i},{i * 0.5},{-i}" for i in range(20))),
         ("motorcycle/cvind.csv", "\n".join(str(i) for i in range(20))),
+        ("co2/CO2_data.csv", "1958.2083333333333,315.71\n1969.9583333333333,324.0\n"),
         ("aircraft/aircraft_accidents.txt", "2000-01-01\n2000-01-04\n2000-01-04\n"),
     ]:
         path = tmp_path / name
@@ -41,6 +42,9 @@ def test_counts_and_folds(tmp_path):
     assert len(coal.folds) == 10
     crash = data.motorcycle(tmp_path)
     assert (crash.x[3], crash.y[3]) == (1.5, -3)
+    air = data.co2(tmp_path)
+    assert air.month.astype(str).tolist() == ["1958-03-01", "1969-12-01"]
+    assert air.y.tolist() == [315.71, 324.0]
     days = data.aircraft(tmp_path)
     assert days.y.tolist() == [1, 0, 0, 2]
     assert days.first == np.datetime64("2000-01-01")

@@ -27,8 +27,12 @@ def _ordinal(link: str, cuts: list[float]) -> Callable[[np.ndarray], Any]:
     class Levels:
         def __init__(self, f: np.ndarray):
             above = family.sf(np.asarray(cuts) - np.asarray(f)[..., None])
-            self._mean = above.sum(-1)
+            self._f, self._mean = f, above.sum(-1)
             self._second = (above * (2 * np.arange(1, len(cuts) + 1) - 1)).sum(-1)
+
+        def cdf(self, level: np.ndarray) -> np.ndarray:
+            ends = np.append(cuts, np.inf)[np.floor(level).astype(int)]
+            return family.cdf(ends - self._f)
 
         def mean(self) -> np.ndarray:
             return self._mean

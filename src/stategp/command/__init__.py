@@ -1,35 +1,41 @@
 """The command `stategp`."""
 
+import importlib
+import os
 import sys
+from typing import Any
+
+_NEEDED = ("typer", "rich", "pyarrow", "narwhals")
 
 
 def main() -> None:
     """Run it. Bad input ends with one line on standard error and exit code 2."""
     try:
-        import pyarrow  # noqa: F401
-        import typer  # noqa: F401
+        for name in _NEEDED:
+            importlib.import_module(name)
     except ImportError as error:
         sys.exit(_fail(f'the command needs {error.name}: pip install "stategp[cli]"'))
-    import click
+    import typer
 
     from stategp.command._commands import app
 
+    # Typer brings its own click, or takes the one installed; this is the UsageError of either.
+    wrong_use: Any = typer.BadParameter.__mro__[1]
     try:
-        code = app(standalone_mode=False, prog_name="stategp")
-    except click.exceptions.Exit as exit_:
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False, prog_name="stategp")
+        sys.stdout.flush()
+    except typer.Exit as exit_:
         code = exit_.exit_code
-    except click.UsageError as error:
+    except wrong_use as error:
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
         code = _fail(f"{error.format_message()}{hint}")
-    except click.ClickException as error:
-        code = _fail(error.format_message())
-    except (ValueError, FileNotFoundError, PermissionError, ImportError) as error:
-        code = _fail(str(error))
-    except (KeyboardInterrupt, click.Abort):
-        code = _fail("interrupted", 130)
     except BrokenPipeError:  # `| head` has seen enough
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except (ValueError, OSError, ImportError) as error:
+        code = _fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        code = _fail("interrupted; nothing was written", 130)
     sys.exit(code if isinstance(code, int) else 0)
 
 

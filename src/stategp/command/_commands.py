@@ -1,5 +1,6 @@
 """What the command `stategp` can do; each is thin over `sg.Forecaster`."""
 
+import importlib.metadata
 import json
 import sys
 import time as clock
@@ -11,10 +12,25 @@ import typer
 
 import stategp as sg
 from stategp.command._demo import run_demo
+from stategp.command._describe import describe_table, facts
+from stategp.command._options import (
+    Data,
+    Horizon,
+    Inducing,
+    Json,
+    Kernel,
+    Levels,
+    Likelihood,
+    Model,
+    Output,
+    TableOutput,
+    column,
+)
 from stategp.command._progress import Spinner
 from stategp.command._tables import (
+    TABLES,
     as_columns,
-    check_folder,
+    check_path,
     check_table_path,
     choose_columns,
     read_table,
@@ -40,62 +56,41 @@ app = typer.Typer(
     Try `stategp demo` for all of it on simulated data.""",
 )
 
-Data = Annotated[Path, typer.Argument(help="A CSV or Parquet file.", show_default=False)]
-Model = Annotated[Path, typer.Argument(help="A file that `fit` wrote.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON, for machines.")]
-Levels = Annotated[
-    list[float], typer.Option("--level", help="Probability of an interval; may be repeated.")
-]
-Horizon = Annotated[
-    str | None,
-    typer.Option(help="How far to forecast: 30d, 12h, 1y, or a number if times are numbers."),
-]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it.")]
-TableOutput = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="A .csv or .parquet file; standard output unless given."),
-]
-Kernel = Annotated[
-    str | None,
-    typer.Option(
-        "--kernel",
-        "-k",
-        help="An expression: `matern52(30d) + periodic(1d) * matern32(2w)`, "
-        "`trend: matern52 + yearly: harmonic(1y, terms=3)`. Lengths are in s, min, h, d, w, mo, "
-        "y, or plain numbers. Lengthscales are where learning starts; periods are kept "
-        "(`learn(1d)` learns them, `fixed(3d)` keeps a lengthscale). A trend and the seasons that "
-        "the data shows unless given.",
-    ),
-]
-Likelihood = Annotated[
-    str,
-    typer.Option(
-        "--likelihood",
-        "-l",
-        help="gaussian, student-t (outliers), poisson or negative-binomial (counts), bernoulli "
-        "(yes or no), binomial, exponential, gamma, weibull, beta, laplace, heteroscedastic.",
-    ),
-]
-Inducing = Annotated[
-    str, typer.Option(help="`auto`, a number of inducing points, or `data` (exact).")
-]
-Column = Annotated[str | None, typer.Option(help="A column that the likelihood reads too.")]
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(importlib.metadata.version("stategp"))
+        raise typer.Exit
+
+
+@app.callback()
+def _everywhere(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()
 def fit(
     data: Data,
-    time: Annotated[str | None, typer.Option(help="Column of times; guessed if absent.")] = None,
-    target: Annotated[str | None, typer.Option(help="Column to model; guessed if absent.")] = None,
+    time: Annotated[str | None, column("The times; guessed if absent.")] = None,
+    target: Annotated[str | None, column("What to model; guessed if absent.")] = None,
     kernel: Kernel = None,
     likelihood: Likelihood = "gaussian",
     inducing: Inducing = "auto",
-    exposure: Column = None,
-    trials: Column = None,
-    noise_variance: Column = None,
-    max_steps: Annotated[int | None, typer.Option(help="The most steps of learning.")] = None,
+    exposure: Annotated[str | None, column("Counts: what their rate is multiplied by.")] = None,
+    trials: Annotated[str | None, column("binomial: out of how many.")] = None,
+    noise_variance: Annotated[str | None, column("gaussian: known variances.")] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="The most steps of learning.")
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The model file; DATA.stategp.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The model; DATA.stategp unless given."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -105,7 +100,7 @@ def fit(
     target is a missing observation.
     """
     target_file = data.with_suffix(".stategp") if output is None else output
-    check_folder(target_file)
+    check_path(target_file, never=TABLES)
     time, target = choose_columns(data, time, target)
     extras = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
     used = [time, target, *[column for column in extras.values() if column]]
@@ -121,6 +116,9 @@ def fit(
             **{name: column for name, column in extras.items() if column},
         )  # fmt: skip
     seconds = clock.perf_counter() - began
+    result = forecaster.posterior.fit_result
+    if result is not None and result.message.startswith("interrupted"):
+        raise KeyboardInterrupt
     for warning in caught:
         print(f"stategp: warning: {warning.message}", file=sys.stderr)
     forecaster.save(target_file)
@@ -135,10 +133,15 @@ def fit(
 @app.command()
 def predict(
     model: Model,
-    times: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the times.")],
+    times: Annotated[
+        Path, typer.Argument(metavar="TIMES", help="A CSV or Parquet file with the times.")
+    ],
     level: Levels = [0.95],  # noqa: B006
     function: Annotated[
-        bool, typer.Option(help="Of the function behind the observations, not of a new one.")
+        bool,
+        typer.Option(
+            "--function", help="Predict the function behind the observations, not a new one."
+        ),
     ] = False,
     output: TableOutput = None,
     as_json: Json = False,
@@ -153,8 +156,13 @@ def predict(
 @app.command()
 def forecast(
     model: Model,
-    horizon: Annotated[str, typer.Argument(help="30d, 12h, 1y; or a number.")],
-    every: Annotated[str | None, typer.Option(help="The step; that of the data if absent.")] = None,
+    horizon: Annotated[
+        str,
+        typer.Argument(metavar="HORIZON", help="30d, 12h, 1y, or a number if times are numbers."),
+    ],
+    every: Annotated[
+        str | None, typer.Option(metavar="LENGTH", help="The step; that of the data if absent.")
+    ] = None,
     level: Levels = [0.95],  # noqa: B006
     output: TableOutput = None,
     as_json: Json = False,
@@ -172,14 +180,17 @@ def plot(
     model: Model,
     horizon: Horizon = None,
     what: Annotated[
-        str, typer.Option(help="series, components, checks (residuals) or trace (learning).")
+        str,
+        typer.Option(
+            metavar="NAME", help="series, components, checks (residuals) or trace (learning)."
+        ),
     ] = "series",
     output: Output = None,
 ) -> None:
     """Draw a picture (PNG, PDF or SVG)."""
     from stategp import plots
 
-    drawn = {
+    drawn: dict[str, Any] = {
         "series": plots.plot,
         "components": plots.plot_components,
         "checks": plots.plot_checks,
@@ -188,9 +199,7 @@ def plot(
     if what not in drawn:
         raise ValueError(f"--what must be one of {', '.join(drawn)}, got {what!r}")
     path = model.with_suffix(".png") if output is None else output
-    check_folder(path)
-    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise ValueError(f"{path} should end in .png, .pdf or .svg")
+    check_path(path, (".png", ".pdf", ".svg"))
     forecaster = _load(model)
     drawn[what](forecaster.story(horizon=_length(forecaster, horizon))).savefig(path, dpi=150)
     print(path)
@@ -200,7 +209,7 @@ def plot(
 def report(model: Model, horizon: Horizon = None, output: Output = None) -> None:
     """Write one HTML file with everything: zoom in it, send it, open it offline."""
     path = model.with_suffix(".html") if output is None else output
-    check_folder(path)
+    check_path(path, (".html", ".htm"))
     forecaster = _load(model)
     forecaster.report(path, horizon=_length(forecaster, horizon))
     print(path)
@@ -208,15 +217,15 @@ def report(model: Model, horizon: Horizon = None, output: Output = None) -> None
 
 @app.command()
 def describe(
-    file: Annotated[Path, typer.Argument(help="A model file, or a CSV or Parquet file.")],
-    time: Annotated[str | None, typer.Option(help="Column of times (tables).")] = None,
-    target: Annotated[str | None, typer.Option(help="Column to model (tables).")] = None,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A model file, or a CSV or Parquet file.")
+    ],
+    time: Annotated[str | None, column("The times (tables).")] = None,
+    target: Annotated[str | None, column("What to model (tables).")] = None,
     as_json: Json = False,
 ) -> None:
     """Say what is in a model file, or what a table holds and what would be fitted to it."""
-    if file.suffix.lower() in (".csv", ".parquet", ".pq"):
-        from stategp.command._describe import describe_table
-
+    if file.suffix.lower() in TABLES:
         found = describe_table(file, *choose_columns(file, time, target))
     else:
         found = facts(_load(file))
@@ -228,40 +237,12 @@ def describe(
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="A folder.")] = Path("demo-output"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to put it all.")
+    ] = Path("demo-output"),
 ) -> None:
     """Simulate a count series, fit it, forecast, draw and report: under a minute."""
     run_demo(output)
-
-
-def facts(forecaster: Any) -> dict[str, Any]:
-    """What there is to say of a fitted forecaster, in plain values."""
-    fitted = forecaster.fitted
-    posterior, axis = fitted.posterior, fitted.axis
-    x = [float(posterior.data.x[0]), float(posterior.data.x[-1])]
-    first, last = (str(t) for t in axis.times(_absolute(x, posterior)))
-    found: dict[str, Any] = {
-        "target": fitted.target,
-        "time": f"{fitted.time}, {first} to {last}" + (f" ({axis.zone})" if axis.zone else ""),
-        "observations": len(posterior.data),
-        "inducing points": len(posterior.relative_inducing),
-        "kernel": forecaster.learned_kernel,
-        "likelihood": repr(posterior.model.likelihood),
-        "mean": repr(posterior.model.mean),
-        "bound on log p(y)": posterior.elbo,
-    }
-    if posterior.certificate is not None:
-        found["certificate"] = str(posterior.certificate)
-    if posterior.fit_result is not None:
-        found["converged"] = posterior.fit_result.converged
-        found["fit"] = str(posterior.fit_result)
-    return found
-
-
-def _absolute(x: list[float], posterior: Any) -> Any:
-    import numpy as np
-
-    return np.array(x) + float(posterior.data.origin)
 
 
 def _say(found: dict[str, Any]) -> None:
@@ -287,6 +268,10 @@ def _answer(table: Any, output: Path | None, as_json: bool) -> None:
 
 
 def _load(path: Path) -> Any:
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give a file that `stategp fit` wrote")
+    if path.is_file() and path.suffix.lower() in TABLES:
+        raise ValueError(f"{path} is a table, not a model: run `stategp fit {path}` first")
     found = sg.load(path)
     if not isinstance(found, sg.Forecaster):
         raise ValueError(
@@ -317,7 +302,6 @@ def _length(forecaster: Any, text: str | None) -> Any:
 def _inducing(text: str) -> Any:
     if text in ("auto", "data"):
         return text
-    try:
+    if text.isdecimal() and int(text) > 0:
         return int(text)
-    except ValueError:
-        raise ValueError(f"--inducing must be auto, data or a number, got {text!r}") from None
+    raise ValueError(f"--inducing must be auto, data or a number from 1 on, got {text!r}")

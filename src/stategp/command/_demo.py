@@ -77,11 +77,12 @@ def _draw(forecaster: Any, folder: Path) -> None:
     from stategp.report import write_report
 
     story = forecaster.story(horizon=HORIZON, title="Visits: eight weeks and the next")
-    for name, draw in {
+    pictures: dict[str, Any] = {
         "series.png": plots.plot,
         "components.png": plots.plot_components,
         "checks.png": plots.plot_checks,
-    }.items():
+    }
+    for name, draw in pictures.items():
         draw(story).savefig(folder / name, dpi=140)
         print(f"picture: {folder / name}")
     write_report(story, folder / "report.html")

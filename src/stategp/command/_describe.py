@@ -1,15 +1,39 @@
-"""What a table holds, and what would be fitted to it."""
+"""What a model file holds; what a table holds, and what would be fitted to it."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stategp.command._tables import read_table
+from stategp.checks import user_units
+from stategp.command._tables import read_table, span_in_words
 from stategp.durations import describe
 from stategp.forecasting._axis import TimeAxis
 from stategp.forecasting._defaults import default_kernel
 from stategp.forecasting._frames import as_frame, number_column, time_column
+
+
+def facts(forecaster: Any) -> dict[str, Any]:
+    """What there is to say of a fitted forecaster, in plain values."""
+    fitted = forecaster.fitted
+    posterior, axis = fitted.posterior, fitted.axis
+    x = user_units(posterior.data.x[[0, -1]], posterior.data.origin, 2)
+    found: dict[str, Any] = {
+        "target": fitted.target,
+        "time": f"{fitted.time}, {span_in_words(axis, x)}",
+        "observations": len(posterior.data),
+        "inducing points": len(posterior.relative_inducing),
+        "kernel": forecaster.learned_kernel,
+        "likelihood": repr(posterior.model.likelihood),
+        "mean": repr(posterior.model.mean),
+        "bound on log p(y)": posterior.elbo,
+    }
+    if posterior.certificate is not None:
+        found["certificate"] = str(posterior.certificate)
+    if posterior.fit_result is not None:
+        found["converged"] = posterior.fit_result.converged
+        found["fit"] = str(posterior.fit_result)
+    return found
 
 
 def describe_table(path: Path, time: str, target: str) -> dict[str, Any]:
@@ -28,12 +52,11 @@ def describe_table(path: Path, time: str, target: str) -> dict[str, Any]:
     def length(value: float) -> str:
         return describe(value) if axis.dates and value > 0 else f"{value:g}"
 
-    first, last = (str(t) for t in axis.times(distinct[[0, -1]]))
     values = y[seen]
     whole = bool(np.all(values == np.round(values)) and values.min() >= 0)
     return {
         "rows": len(x),
-        "time": f"{time}, {first} to {last}" + (f" ({axis.zone})" if axis.zone else ""),
+        "time": f"{time}, {span_in_words(axis, distinct[[0, -1]])}",
         "usual step": length(spacing),
         "widest gap": length(widest),
         "repeated times": len(x) - len(distinct),

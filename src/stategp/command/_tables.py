@@ -1,6 +1,7 @@
 """Tables in files: CSV and Parquet, read and written through pyarrow."""
 
 import contextlib
+import math
 import os
 import sys
 import tempfile
@@ -8,9 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from stategp.forecasting._frames import as_frame
+import numpy as np
 
-_KINDS = (".csv", ".parquet", ".pq")
+from stategp.forecasting._axis import TimeAxis
+from stategp.forecasting._frames import as_frame, clock_times
+
+TABLES = (".csv", ".parquet", ".pq")
 _TIMES = ("ds", "time", "date", "datetime", "timestamp", "t", "x")
 _TARGETS = ("y", "target", "value", "count")
 
@@ -29,7 +33,7 @@ def read_table(path: Path, columns: list[str] | None = None) -> Any:
         raise ValueError(f"{path} is empty")
     try:
         if _kind(path) == ".csv":
-            return pyarrow.csv.read_csv(path)
+            return _separated(pyarrow.csv.read_csv(path), path)
         names = pyarrow.parquet.read_schema(path).names
         wanted = None if columns is None else [name for name in columns if name in names]
         # With a column missing all are read, so that the error can name what there is.
@@ -37,8 +41,15 @@ def read_table(path: Path, columns: list[str] | None = None) -> Any:
             path, columns=wanted if columns and len(wanted or ()) == len(columns) else None
         )
     except (pyarrow.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
+        reason = "".join(c for c in str(error).splitlines()[0] if c.isprintable())
         raise ValueError(f"{path} does not read as {_kind(path)[1:]}: {reason}") from None
+
+
+def _separated(table: Any, path: Path) -> Any:
+    for sign, name in {";": "semicolons", "\t": "tabs", "|": "bars"}.items():
+        if table.num_columns == 1 and sign in table.column_names[0]:
+            raise ValueError(f"the columns of {path} are separated by {name}; commas are expected")
+    return table
 
 
 def column_names(path: Path) -> list[str]:
@@ -57,20 +68,32 @@ def write_table(table: Any, path: Path | None) -> None:
     import pyarrow.parquet
 
     if path is None:
-        pyarrow.csv.write_csv(table, sys.stdout.buffer)
+        pyarrow.csv.write_csv(_in_seconds(table), sys.stdout.buffer)
         sys.stdout.flush()
         return
     with replacing(path) as file:
         if _kind(path) == ".csv":
-            pyarrow.csv.write_csv(table, file)
+            pyarrow.csv.write_csv(_in_seconds(table), file)
         else:
             pyarrow.parquet.write_table(table, file)
+
+
+def _in_seconds(table: Any) -> Any:
+    """Dates without six zeros after the second, where they all have those."""
+    import pyarrow
+
+    for number, field in enumerate(table.schema):
+        if pyarrow.types.is_timestamp(field.type):
+            with contextlib.suppress(pyarrow.ArrowInvalid):  # parts of a second would be lost
+                seconds = table.column(number).cast(pyarrow.timestamp("s", field.type.tz))
+                table = table.set_column(number, field.name, seconds)
+    return table
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file that takes its place when it is complete."""
-    check_folder(path)
+    check_path(path)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -81,8 +104,12 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def check_folder(path: Path) -> None:
-    """Before long work: can its result be written there?"""
+def check_path(path: Path, ends: tuple[str, ...] = (), never: tuple[str, ...] = ()) -> None:
+    """Before long work: can its result be written there, and would it be in the way?"""
+    if ends and path.suffix.lower() not in ends:
+        raise ValueError(f"cannot write {path}: its name should end in {' or '.join(ends)}")
+    if path.suffix.lower() in never:
+        raise ValueError(f"cannot write {path}: its name is that of a table, not of a model")
     if path.is_dir():
         raise ValueError(f"cannot write {path}: it is a folder")
     if not path.parent.is_dir():
@@ -91,8 +118,7 @@ def check_folder(path: Path) -> None:
 
 def check_table_path(path: Path | None) -> None:
     if path is not None:
-        _kind(path)
-        check_folder(path)
+        check_path(path, TABLES)
 
 
 def choose_columns(path: Path, time: str | None, target: str | None) -> tuple[str, str]:
@@ -120,15 +146,27 @@ def choose_columns(path: Path, time: str | None, target: str | None) -> tuple[st
 
 
 def as_columns(table: Any) -> dict[str, list[Any]]:
-    """For JSON: dates as text."""
+    """For JSON: dates as text, and null for what is no number."""
     frame = as_frame(table)
-    return {
-        name: [v.isoformat() if hasattr(v, "isoformat") else v for v in frame[name].to_list()]
-        for name in frame.columns
-    }
+    return {name: [_plain(v) for v in frame[name].to_list()] for name in frame.columns}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def span_in_words(axis: TimeAxis, ends: np.ndarray) -> str:
+    """From when to when, as a clock in the time zone of the data shows it."""
+    if axis.dates:
+        first, last = np.datetime_as_string(clock_times("pyarrow", axis, ends), unit="auto")
+    else:
+        first, last = (f"{end:.15g}" if isinstance(end, float) else str(end) for end in ends)
+    return f"{first} to {last}" + (f" ({axis.zone})" if axis.zone else "")
 
 
 def _kind(path: Path) -> str:
-    if path.suffix.lower() not in _KINDS:
+    if path.suffix.lower() not in TABLES:
         raise ValueError(f"{path} should end in .csv or .parquet")
     return ".csv" if path.suffix.lower() == ".csv" else ".parquet"

@@ -54,6 +54,13 @@ _AIRCRAFT = _Source(
     "229b4594f4d5ee34bb644870a38bf2e9f2c1c9d875baa88ad5f027e855578e7e",
 )
 
+_CO2 = _Source(
+    "co2/CO2_data.csv",
+    "https://raw.githubusercontent.com/STOR-i/GaussianProcesses.jl/c887cdf/notebooks/data/"
+    "CO2_data.csv",
+    "60e7e61164b1d517138ca5b9162d16db2f1cefd451d89010e6cff784b1ef75c6",
+)
+
 
 def _locate(source: _Source, folder: Folder | None) -> Path:
     given = folder or os.environ.get("STATEGP_DATA")
@@ -197,3 +204,17 @@ def aircraft(folder: Folder | None = None) -> Counts:
     day = (dates - dates.min()).astype(int)
     counts = np.bincount(day).astype(float)
     return Counts(np.arange(len(counts), dtype=float), counts, dates.min())
+
+
+class Monthly(NamedTuple):
+    """A value for each month."""
+
+    month: np.ndarray  # datetime64[D], the first of it
+    y: np.ndarray
+
+
+def co2(folder: Folder | None = None) -> Monthly:
+    """CO₂ in the air above Mauna Loa, in parts per million: monthly means, 1958–2014."""
+    rows = np.loadtxt(_locate(_CO2, folder), delimiter=",")
+    months = np.floor((rows[:, 0] - 1970) * 12).astype("datetime64[M]")  # given: mid-month
+    return Monthly(months.astype("datetime64[D]"), rows[:, 1])

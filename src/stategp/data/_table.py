@@ -26,6 +26,8 @@ from stategp.data._views import Expected, Origin
 from stategp.likelihoods import Likelihood
 from stategp.shapes import pad_last, padded_size
 
+_FEWEST_ROWS = 64  # as many as an input has nodes, at least; fewer would not be quicker
+
 Rows = Float[Array, " rows"]
 Flat = Float[Array, " nodes"]
 
@@ -112,7 +114,7 @@ class Observed(NamedTuple):
 
     def table(self, order: tuple[int, ...], sizes: tuple[int, ...]) -> Table:
         """The inputs in another order, each padded to a number of nodes; rows to one of few."""
-        size = padded_size(len(self))
+        size = padded_size(max(len(self), _FEWEST_ROWS))
         index = tuple(
             jnp.asarray(pad_last(self.inputs[i].index, size).astype(np.int32)) for i in order
         )

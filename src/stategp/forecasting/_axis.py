@@ -6,6 +6,7 @@ so that a date means the same number for ever after.
 
 import dataclasses
 import datetime
+import re
 import zoneinfo
 from typing import Any, NamedTuple
 
@@ -13,20 +14,25 @@ import numpy as np
 
 from stategp.durations import days
 
-_MICROSECONDS = 86_400 * 10**6  # in a day
+_PER_DAY = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _TEXT_EXAMPLES = "2024-03-01, 2024-03-01 12:30 or 2024-03-01T12:30:00+01:00"
+_OFFSET = re.compile(r"(?:UTC)?([+-])(\d\d):?(\d\d)")
+
+
+# In which every library can write a date.
+_YEARS = {"us": (1, 9999), "ns": (1678, 2262)}
 
 
 class Instants(NamedTuple):
     """Times as they were read: numbers, or whole parts of seconds since 1970 (UTC)."""
 
     values: np.ndarray
-    per_day: int | None  # how many of the values' units make a day; None for plain numbers
+    unit: str | None  # of the values: "us" or "ns"; None for plain numbers
     zone: str | None = None
 
     @property
     def dates(self) -> bool:
-        return self.per_day is not None
+        return self.unit is not None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,59 +41,92 @@ class TimeAxis:
 
     dates: bool
     zone: str | None = None
-    origin: int = 0  # microseconds since 1970; dates only
+    origin: int = 0  # units since 1970; dates only
+    unit: str = "us"
 
     @classmethod
     def of(cls, instants: Instants) -> "TimeAxis":
         """The axis on which the first of these times is zero."""
-        if instants.per_day is None:
+        if instants.unit is None:
             return cls(False)
         first = int(instants.values.min()) if len(instants.values) else 0
-        return cls(True, instants.zone, first * _MICROSECONDS // instants.per_day)
+        # Nanoseconds span 600 years only: they are kept where the data has some.
+        if instants.unit == "ns" and np.all(instants.values % 1000 == 0):
+            return cls(True, instants.zone, first // 1000)
+        return cls(True, instants.zone, first, instants.unit)
+
+    def takes(self, instants: Instants) -> bool:
+        """Whether times of this kind lie on the axis."""
+        return instants.dates == self.dates and (instants.zone is None) == (self.zone is None)
 
     def numbers(self, instants: Instants, name: str) -> np.ndarray:
         """What the model sees."""
+        if len(instants.values) == 0:
+            return np.zeros(0)
         if instants.dates != self.dates:
             got, expected = ("dates", "numbers") if instants.dates else ("numbers", "dates")
             raise ValueError(f"{name} holds {got}, but the model was fitted to times in {expected}")
-        if instants.per_day is None:
+        if instants.unit is None:
             return instants.values
-        if (instants.zone is None) != (self.zone is None):
+        if not self.takes(instants):
             one, other = ("without", "with") if instants.zone is None else ("with", "without")
             raise ValueError(
                 f"{name} holds dates {one} a time zone, but the model was fitted to dates {other} "
                 f"one{'' if self.zone is None else f' ({self.zone})'}; convert them first"
             )
-        relative = instants.values - np.int64(self.origin * instants.per_day // _MICROSECONDS)
-        return relative / instants.per_day
+        theirs, ours = _PER_DAY[instants.unit], _PER_DAY[self.unit]
+        origin, rest = divmod(self.origin * theirs, ours)
+        return (instants.values - np.int64(origin)) / theirs - rest / (ours * theirs)
 
     def times(self, numbers: np.ndarray) -> np.ndarray:
         """Numbers as datetime64 (UTC, or local if the data had no zone), or as they are."""
         if not self.dates:
             return np.asarray(numbers)
-        # Whole days and microseconds apart, so that far dates keep their microseconds.
+        per_day = _PER_DAY[self.unit]
+        first, last = (self._number_of(year) for year in _YEARS[self.unit])
+        if not np.all((numbers >= first) & (numbers <= last)):
+            between = " and ".join(map(str, _YEARS[self.unit]))
+            raise ValueError(f"these dates lie outside the years between {between}")
+        # Whole days and parts of them apart, so that far dates keep their last digits.
         whole = np.floor(numbers)
-        rest = np.round((numbers - whole) * _MICROSECONDS).astype(np.int64)
-        microseconds = np.int64(self.origin) + whole.astype(np.int64) * _MICROSECONDS + rest
-        return microseconds.astype("datetime64[us]")
+        rest = np.round((numbers - whole) * per_day).astype(np.int64)
+        counts = np.int64(self.origin) + whole.astype(np.int64) * per_day + rest
+        return counts.astype(f"datetime64[{self.unit}]")
+
+    def _number_of(self, year: int) -> float:
+        days_since_1970 = int(np.datetime64(f"{year:04}-01-01", "D").astype(np.int64))
+        return days_since_1970 - self.origin / _PER_DAY[self.unit]
 
     def length(self, name: str, value: Any) -> float:
         """A stretch of time: "30d" where times are dates, a number where they are numbers."""
-        if isinstance(value, datetime.timedelta):
-            value = value.total_seconds() / 86_400
-        elif isinstance(value, np.timedelta64):
-            value = value / np.timedelta64(1, "D")
-        elif isinstance(value, str):
+        if isinstance(value, str | datetime.timedelta | np.timedelta64):
             if not self.dates:
                 raise ValueError(
                     f"{name} is {value!r}, but the times are numbers: give {name} as a number too"
                 )
-            value = days(value)
+            if isinstance(value, str):
+                value = days(value)
+            else:
+                value = np.timedelta64(value) / np.timedelta64(1, "D")
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-            raise ValueError(f"{name} must be a length of time such as '30d', got {value!r}")
+            example = "a length of time such as '30d'" if self.dates else "a number"
+            raise ValueError(f"{name} must be {example}, got {value!r}")
         if not (np.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be positive and finite, got {value}")
         return float(value)
+
+
+def as_zone(name: str) -> datetime.tzinfo:
+    """A time zone by its name, or by its distance from Greenwich ("+01:00")."""
+    offset = _OFFSET.fullmatch(name)
+    if offset:
+        sign, hours, minutes = offset.groups()
+        ahead = datetime.timedelta(hours=int(hours), minutes=int(minutes))
+        return datetime.timezone(ahead if sign == "+" else -ahead)
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"no time zone is called {name!r}") from None
 
 
 def read_times(values: Any, name: str, zone: str | None = None) -> Instants:
@@ -119,15 +158,16 @@ def _from_datetime64(array: np.ndarray, name: str, zone: str | None = None) -> I
             f"{name} must be known for every row: row {int(np.argmax(np.isnat(array)))} has no date"
         )
     fine = np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as")
-    unit, per_second = ("ns", 10**9) if fine else ("us", 10**6)
-    return Instants(array.astype(f"datetime64[{unit}]").astype(np.int64), 86_400 * per_second, zone)
+    unit = "ns" if fine else "us"
+    return Instants(array.astype(f"datetime64[{unit}]").astype(np.int64), unit, zone)
 
 
 def _from_objects(values: list[Any], name: str, zone: str | None) -> Instants:
     """Texts, datetimes, dates, or numbers among None's."""
-    if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
-        return read_times(np.asarray(values, dtype=float), name)
-    local = None if zone is None else zoneinfo.ZoneInfo(zone)
+    known = [v for v in values if v is not None]
+    if known and all(isinstance(v, int | float) and not isinstance(v, bool) for v in known):
+        return read_times(np.array(values, dtype=float), name)
+    local = None if zone is None else as_zone(zone)
     moments = [_moment(value, name, row, local) for row, value in enumerate(values)]
     aware = {moment.tzinfo is not None for moment in moments}
     if len(aware) == 2:

@@ -3,10 +3,11 @@
 import dataclasses
 
 import numpy as np
+from scipy.stats import spearmanr
 
-from stategp import likelihoods, means
 from stategp.data import distinct_inputs
-from stategp.durations import describe
+from stategp.durations import days, describe
+from stategp.expressions._tokens import tokenize
 from stategp.inference import strongest_period
 from stategp.kernels import Kernel
 from stategp.parameters import Parameter, map_parameters
@@ -16,19 +17,19 @@ _SEASONS = {"daily": 1.0, "weekly": 7.0, "yearly": 365.25}  # in days
 _HARMONICS = 2  # each takes two components of the state, and time grows with their cube
 _SHARE = 0.2  # of the variance that a period nobody named must explain
 _FEWEST_CYCLES = 4.0  # over which it must be seen
-_SPREADS = {
-    "amplitude": 1.5,
-    "variance": 2.0,
-    "frequency": 0.02,
-}  # of the priors, in logarithms; others 1
+_SHORTEST = 300  # short-term deviations last no less than that part of the span
+_CORRELATED, _ENOUGH, _LOOKED_AT, _SMOOTH = 0.3, 50, 20_000, 7
+# Of the priors, in logarithms; others 1.
+_SPREADS = {"variance": 2.0, "period": 0.02, "lengthscale": 0.5}
 
 
 def default_kernel(x: np.ndarray, f: np.ndarray, dates: bool) -> str:
-    """A smooth trend, and a season for every period that x and f support.
+    """A smooth trend, a season for every period that x and f support, short-term deviations.
 
     Dates: a day, a week, a year, where the data spans at least two of them and has at least four
     observations in each. Numbers: the strongest period of the spectrum, if it explains a fifth of
-    what a smooth curve leaves. Lengthscales and variances are where learning starts.
+    what a smooth curve leaves. Short-term deviations, where what all that leaves is correlated from
+    one observation to the next. Lengthscales and variances are where learning starts.
     """
     order = np.argsort(x, kind="stable")
     x, f = np.asarray(x, dtype=float)[order], np.asarray(f, dtype=float)[order]
@@ -37,17 +38,44 @@ def default_kernel(x: np.ndarray, f: np.ndarray, dates: bool) -> str:
         return "trend: matern52"
     span, spacing = float(distinct[-1] - distinct[0]), float(np.median(np.diff(distinct)))
     variance = float(np.var(f)) or 1.0
-    reach = describe(span / 4) if dates else f"{span / 4:.6g}"
-    parts = [f"trend: matern52({reach}, variance={variance / 2:.3g})"]
+
+    def length(value: float) -> str:
+        return describe(value) if dates else f"{value:.3g}"
+
+    parts, periods = [f"trend: matern52({length(span)}, variance={variance:.3g})"], []
     if dates:
         for name, period in _SEASONS.items():
             if span >= 2 * period and spacing <= period / 4:
                 parts.append(f"{name}: ({_cosines(period, variance)})")
+                periods.append(period)
     else:
         period, share = strongest_period(x, f, _FEWEST_CYCLES)
         if share > _SHARE:
             parts.append(f"season: periodic(learn({period:.6g}), variance={variance:.3g}, order=2)")
+            periods.append(period)
+    if _neighbours_correlate(x, f, periods):
+        short = length(max(np.sqrt(span * spacing), span / _SHORTEST))
+        parts.append(f"short: matern32({short}, variance={variance / 100:.3g})")
     return " + ".join(parts)
+
+
+def _neighbours_correlate(x: np.ndarray, f: np.ndarray, periods: list[float]) -> bool:
+    """Whether what a smooth curve and the seasons leave goes on from one observation to the next.
+
+    A trend would otherwise follow it and forecast nonsense. Ranks, so that outliers do not matter.
+    """
+    if len(x) < _ENOUGH:
+        return False
+    start = max(len(x) - _LOOKED_AT, 0)  # neighbours, not a sample
+    x, f = x[start:], f[start:]
+    scaled = 2 * (x - x[0]) / (x[-1] - x[0] or 1.0) - 1
+    columns = [np.polynomial.legendre.legvander(scaled, _SMOOTH)]
+    for period in periods:
+        angle = 2 * np.pi * x[:, None] / (period / np.arange(1, _HARMONICS + 1))
+        columns += [np.cos(angle), np.sin(angle)]
+    design = np.concatenate(columns, axis=1)
+    left = f - design @ np.linalg.lstsq(design, f, rcond=None)[0]
+    return bool(spearmanr(left[1:], left[:-1]).statistic > _CORRELATED)
 
 
 def _cosines(period: float, variance: float) -> str:
@@ -68,14 +96,22 @@ def with_weak_priors(kernel: Kernel) -> Kernel:
     def expect(parameter: Parameter) -> Parameter:
         if not (parameter.learned and parameter.given):
             return parameter
-        median = float(np.exp(np.mean(np.log(np.asarray(parameter.value)))))
+        median = float(f"{np.exp(np.mean(np.log(np.asarray(parameter.value)))):.4g}")
         prior = LogNormal(median=median, spread=_SPREADS.get(parameter.role, 1.0))
         return dataclasses.replace(parameter, prior=prior)
 
     return map_parameters(expect, kernel)
 
 
-def default_mean(likelihood: likelihoods.Likelihood) -> means.Mean:
-    """A line where f is y itself, a constant behind a link."""
-    direct = likelihoods.Gaussian | likelihoods.StudentT | likelihoods.Laplace
-    return means.Linear() if isinstance(likelihood, direct) else means.Constant()
+def refuse_durations(text: str) -> None:
+    """Lengths with units in a kernel mean nothing where times are plain numbers."""
+    for token in tokenize(text):
+        if token.kind in ("number", "quoted"):
+            try:
+                days(token.text.strip("\"'"))
+            except ValueError:
+                continue
+            raise ValueError(
+                f"the kernel {text!r} has the length {token.text}, but the times are numbers: "
+                "give it as a number too"
+            )

@@ -2,24 +2,37 @@
 
 import dataclasses
 import sys
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from stategp.data import distinct_inputs, extra_values
+from stategp.checks import user_units
+from stategp.data import check_support, distinct_inputs, extra_values
 from stategp.expressions import parse_kernel, write_kernel
 from stategp.fitting import fit
-from stategp.forecasting._axis import TimeAxis, read_times
-from stategp.forecasting._defaults import default_kernel, default_mean, with_weak_priors
+from stategp.forecasting._answers import (
+    as_levels,
+    function_columns,
+    normal_columns,
+    observation_columns,
+)
+from stategp.forecasting._axis import Instants, TimeAxis
+from stategp.forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
 from stategp.forecasting._frames import (
     as_frame,
+    clock_times,
     is_frame,
     kind_of,
     make_frame,
     number_column,
     time_column,
+    times_of,
 )
 from stategp.forecasting._steps import continued
+from stategp.means import Constant
 from stategp.models import GP, as_likelihood
 from stategp.parameters import Parameter, map_parameters
 from stategp.posterior import Posterior
@@ -54,7 +67,7 @@ class Forecaster:
             for a trend and the seasons that the data can show (printed when it is fitted).
         likelihood: one of `sg.likelihoods` or its name: "poisson" for counts, "student-t" for data
             with outliers.
-        mean: a mean function; a line unless the likelihood has a link, then a constant.
+        mean: a mean function; a constant unless given.
         inducing: as for `sg.fit`.
 
     >>> import numpy as np, pandas as pd, stategp as sg
@@ -91,15 +104,26 @@ class Forecaster:
         """
         given = dict(zip(EXTRAS, (noise_variance, exposure, trials), strict=True))
         extras = {name: column for name, column in given.items() if column is not None}
+        if time == target:
+            raise ValueError(f"time and target are both column {time!r}; they must differ")
         table = as_frame(frame)
         instants = time_column(table, time)
-        axis = TimeAxis.of(instants) if self.fitted is None else self.fitted.axis
+        axis = self._axis(instants)
         x = axis.numbers(instants, f"column {time!r}")
         y = number_column(table, target)
         if not np.any(np.isfinite(y)):
             raise ValueError(f"column {target!r} holds no number: nothing to fit")
         columns = {name: number_column(table, column) for name, column in extras.items()}
-        model = self._model(x, y, columns, axis, progress)
+        likelihood = as_likelihood(self.likelihood)
+        seen = np.isfinite(y)
+        extra = extra_values(likelihood, len(y), columns, needed=seen)
+        check_support(likelihood, f"column {target!r}", y, extra)
+        f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
+        model = GP(
+            self._kernel(x[seen], f, axis, progress),
+            likelihood,
+            Constant() if self.mean is None else self.mean,
+        )
         counts = None if weights is None else number_column(table, weights)
         posterior = fit(
             model, x, y,
@@ -110,21 +134,22 @@ class Forecaster:
         self.fitted = Fitted(posterior, axis, time, target, kind_of(table), extras, call)
         return self
 
-    def _model(
-        self, x: np.ndarray, y: np.ndarray, columns: Any, axis: TimeAxis, progress: Any
-    ) -> GP:
-        likelihood = as_likelihood(self.likelihood)
-        kernel = self.kernel
-        if kernel is None:
-            seen = np.isfinite(y)
-            extra = extra_values(likelihood, len(y), columns)
-            f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
-            text = default_kernel(x[seen], f, axis.dates)
-            if progress is not False:
-                print(f"kernel from the data: {text}", file=sys.stderr)
-            kernel = with_weak_priors(parse_kernel(text))
-        mean = default_mean(likelihood) if self.mean is None else self.mean
-        return GP(kernel, likelihood, mean)
+    def _axis(self, instants: Instants) -> TimeAxis:
+        """That of the last fit, unless times are of another kind now."""
+        if self.fitted is None or not self.fitted.axis.takes(instants):
+            return TimeAxis.of(instants)
+        return dataclasses.replace(self.fitted.axis, zone=instants.zone)
+
+    def _kernel(self, x: np.ndarray, f: np.ndarray, axis: TimeAxis, progress: Any) -> Any:
+        """The kernel given, or one for the values of f that the observations point at."""
+        if self.kernel is not None:
+            if isinstance(self.kernel, str) and not axis.dates:
+                refuse_durations(self.kernel)
+            return self.kernel
+        text = default_kernel(x, f, axis.dates)
+        if progress is not False:
+            print(f"kernel from the data: {text}", file=sys.stderr)
+        return with_weak_priors(parse_kernel(text))
 
     @property
     def posterior(self) -> Posterior:
@@ -146,18 +171,20 @@ class Forecaster:
         The steps are those of the data (its median spacing, or calendar months) unless `every`
         says otherwise; options are those of `predict`.
         """
-        return self._predict(self._after(horizon, every), {}, **options)
+        return self._predict(self._after(horizon, every), self._usual_extras(), **options)
 
-    def predict(self, times: Any = None, **options: Any) -> Any:
+    def predict(self, times: Any = None, *, of: str = "observation", **options: Any) -> Any:
         """A frame with the mean and an interval for each level, at any times.
 
         `times` is a column of them or a frame that has one; those of the data unless given. The
         intervals hold a new observation with the probability `levels` (0.95, or several), or,
         with `of="function"`, the function behind the observations. Where observations are not
         Gaussian a column `median` is added. What the likelihood reads beside the target
-        (`exposure`, `trials`, `noise_variance`) is taken from the frame, or given by name.
+        (`exposure`, `trials`, `noise_variance`) is taken from the frame, or given by name, or the
+        median of the data where there are times only.
         """
-        return self._predict(*self._numbers(times), **options)
+        x, beside = self._numbers(times, options if of == "observation" else None)
+        return self._predict(x, beside, of=of, **options)
 
     def _predict(
         self,
@@ -172,24 +199,25 @@ class Forecaster:
         if of not in ("observation", "function"):
             raise ValueError(f"of must be 'observation' or 'function', got {of!r}")
         if of == "function":
-            columns = _function_columns(posterior, x, as_levels(levels))
+            columns = function_columns(posterior, x, as_levels(levels))
         else:
-            columns = _observation_columns(posterior, x, as_levels(levels), beside | extras)
+            columns = observation_columns(posterior, x, as_levels(levels), beside | extras)
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
     def components(self, times: Any = None, *, levels: Any = 0.95) -> Any:
         """A frame with the mean and bounds of each summand of the kernel (behind the link)."""
-        x, _ = self._numbers(times)
-        fitted, columns = self._fitted, {}
+        x, _ = self._numbers(times, None)
+        fitted = self._fitted
+        columns: dict[str, np.ndarray] = {}
         for name, (mean, variance) in fitted.posterior.components(x).items():
-            columns |= _normal_columns(f"{name}_", mean, variance, as_levels(levels), name)
+            columns |= normal_columns(f"{name}_", mean, variance, as_levels(levels), name)
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
     def sample(
         self, times: Any = None, num_samples: int = 10, *, seed: int = 0, **extras: Any
     ) -> Any:
         """A frame with a column for each joint sample of new observations: sample_0, sample_1, …"""
-        x, beside = self._numbers(times)
+        x, beside = self._numbers(times, extras)
         fitted = self._fitted
         drawn = fitted.posterior.sample_y(seed, x, num_samples, **(beside | extras))
         columns = {f"sample_{i}": np.asarray(path) for i, path in enumerate(drawn)}
@@ -223,15 +251,15 @@ class Forecaster:
 
     def story(self, *, horizon: Any = None, levels: Any = (0.5, 0.95), **options: Any) -> Story:
         """What there is to show, for `sg.plots` and reports; with a horizon, the forecast too."""
-        fitted = self._fitted
+        fitted, axis = self._fitted, self._fitted.axis
         until = None if horizon is None else float(self._after(horizon, None)[-1])
         return tell(
             fitted.posterior,
             until=until,
             levels=as_levels(levels),
-            to_time=fitted.axis.times if fitted.axis.dates else None,
+            to_time=partial(clock_times, fitted.kind, axis) if axis.dates else None,
             call=fitted.call,
-            names=(fitted.time, fitted.target),
+            names=(f"{fitted.time} ({axis.zone})" if axis.zone else fitted.time, fitted.target),
             **options,
         )
 
@@ -274,95 +302,56 @@ class Forecaster:
     def _after(self, horizon: Any, every: Any) -> np.ndarray:
         fitted = self._fitted
         data = fitted.posterior.data
-        x = distinct_inputs(np.asarray(data.x)) + float(data.origin)
-        return continued(x, fitted.axis, horizon, every)
+        x = distinct_inputs(np.asarray(data.x))
+        if fitted.axis.dates:
+            return continued(x + float(data.origin), fitted.axis, horizon, every)
+        # Of numbers only differences matter here, and whole numbers stay what they are.
+        steps = continued(x, fitted.axis, horizon, every)
+        return user_units(steps, data.origin, len(steps) if np.all(steps % 1 == 0) else 0)
 
-    def _numbers(self, times: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Times as numbers, and what the likelihood reads beside the target."""
+    def _usual_extras(self) -> dict[str, float]:
+        """What the likelihood reads beside the target, if nobody says: the median of the data."""
+        values = np.asarray(self._fitted.posterior.data.extra)
+        return {name: float(np.median(values)) for name in self._fitted.extras}
+
+    def _numbers(
+        self, times: Any, given: Mapping[str, Any] | None = MappingProxyType({})
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Times as numbers, and what the likelihood reads beside the target but is not given.
+
+        None in the place of what is given: nothing of the kind is read.
+        """
         fitted = self._fitted
         axis = fitted.axis
         if times is None:
             data = fitted.posterior.data
-            return np.asarray(data.x) + float(data.origin), {}
-        if is_frame(times):
-            table = as_frame(times)
-            instants = time_column(table, fitted.time, axis.zone)
-            beside = {
-                name: number_column(table, column)
-                for name, column in fitted.extras.items()
-                if column in table.columns
-            }
-            return axis.numbers(instants, f"column {fitted.time!r}"), beside
-        return axis.numbers(read_times(times, "times", axis.zone), "times"), {}
+            x = user_units(np.asarray(data.x), data.origin, len(data))
+            return x, {name: np.asarray(data.extra) for name in fitted.extras}
+        if not is_frame(times):
+            return axis.numbers(times_of(times, axis.zone), "times"), self._usual_extras()
+        table = as_frame(times)
+        x = axis.numbers(time_column(table, fitted.time, axis.zone), f"column {fitted.time!r}")
+        beside = {}
+        for name, column in fitted.extras.items():
+            if given is None or name in given:
+                continue
+            if column not in table.columns:
+                raise ValueError(
+                    f"there is no column {column!r}, which the fit read as {name}; add it, or "
+                    f"give {name} as a number"
+                )
+            beside[name] = number_column(table, column)
+        return x, beside
 
     def __repr__(self) -> str:
-        kernel = self.kernel if isinstance(self.kernel, str) else repr(self.kernel)
-        shown = [repr(kernel) if isinstance(self.kernel, str) else kernel]
-        if self.likelihood != "gaussian":
+        shown = [] if self.kernel is None else [repr(self.kernel)]
+        if not (isinstance(self.likelihood, str) and self.likelihood == "gaussian"):
             shown.append(f"likelihood={self.likelihood!r}")
         if self.mean is not None:
             shown.append(f"mean={self.mean!r}")
         if not isinstance(self.inducing, str) or self.inducing != "auto":
             shown.append(f"inducing={self.inducing!r}")
         return f"Forecaster({', '.join(shown)})"
-
-
-def as_levels(levels: Any) -> tuple[float, ...]:
-    """Probabilities of intervals, as a tuple."""
-    found = tuple(float(level) for level in np.atleast_1d(levels))
-    if not all(0 < level < 1 for level in found):
-        raise ValueError(f"levels must lie between 0 and 1 (0.95 for 95 %), got {levels!r}")
-    return found
-
-
-def bound_names(level: float) -> tuple[str, str]:
-    """The columns of an interval: lower_95 and upper_95."""
-    text = f"{100 * level:.6g}"
-    return f"lower_{text}", f"upper_{text}"
-
-
-def _normal_columns(
-    prefix: str, mean: Any, variance: Any, levels: tuple[float, ...], name: str = "mean"
-) -> dict[str, np.ndarray]:
-    from scipy.special import ndtri
-
-    mean, deviation = np.asarray(mean), np.sqrt(np.asarray(variance))
-    columns = {name: mean}
-    for level in levels:
-        reach = ndtri(0.5 + level / 2) * deviation
-        lower, upper = bound_names(level)
-        columns |= {prefix + lower: mean - reach, prefix + upper: mean + reach}
-    return columns
-
-
-def _function_columns(
-    posterior: Posterior, x: np.ndarray, levels: tuple[float, ...]
-) -> dict[str, np.ndarray]:
-    mean, variance = posterior.predict_f(x)
-    if np.ndim(mean) == 1:
-        return _normal_columns("", mean, variance, levels)
-    return {
-        key: column
-        for i in range(mean.shape[1])
-        for key, column in _normal_columns(
-            f"{i}_", mean[:, i], variance[:, i], levels, f"{i}_mean"
-        ).items()
-    }
-
-
-def _observation_columns(
-    posterior: Posterior, x: np.ndarray, levels: tuple[float, ...], extras: dict[str, Any]
-) -> dict[str, np.ndarray]:
-    mean, variance = posterior.predict_y(x, **extras)
-    if posterior.model.likelihood.conjugate:
-        return _normal_columns("", mean, variance, levels)
-    wanted = [0.5, *[side for level in levels for side in (0.5 - level / 2, 0.5 + level / 2)]]
-    quantiles = np.asarray(posterior.quantiles(x, wanted, **extras))
-    columns = {"mean": np.asarray(mean), "median": quantiles[0]}
-    for i, level in enumerate(levels):
-        lower, upper = bound_names(level)
-        columns |= {lower: quantiles[1 + 2 * i], upper: quantiles[2 + 2 * i]}
-    return columns
 
 
 def _without_prior(parameter: Parameter) -> Parameter:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from stategp.forecasting._axis import Instants, TimeAxis, read_times
+from stategp.forecasting._axis import Instants, TimeAxis, as_zone, read_times
 
 
 def frames() -> Any:
@@ -25,6 +25,8 @@ def as_frame(data: Any) -> Any:
         return nw.from_dict({name: list(column) for name, column in data.items()}, backend=_any())
     try:
         return nw.from_native(data, eager_only=True)
+    except nw.exceptions.DuplicateError:
+        raise ValueError("some columns have the same name: rename them, or drop some") from None
     except TypeError:
         lazy = " (call .collect() first)" if hasattr(data, "collect") else ""
         raise ValueError(
@@ -43,7 +45,9 @@ def _any() -> str:
 
 
 def is_frame(data: Any) -> bool:
-    return isinstance(data, dict) or hasattr(data, "columns") or hasattr(data, "column_names")
+    """Whether it has columns (also if they have yet to be collected)."""
+    lazy = hasattr(type(data), "collect")
+    return isinstance(data, dict) or lazy or bool(frames().dependencies.is_into_dataframe(data))
 
 
 def kind_of(frame: Any) -> str:
@@ -54,65 +58,95 @@ def kind_of(frame: Any) -> str:
 def column(frame: Any, name: Any) -> Any:
     if name not in frame.columns:
         some = ", ".join(map(repr, frame.columns[:12])) + (", …" * (len(frame.columns) > 12))
-        raise ValueError(f"the frame has no column {name!r}; its columns are {some}")
-    if list(frame.columns).count(name) > 1:
-        raise ValueError(f"the frame has several columns called {name!r}")
-    return frame[name]
+        raise ValueError(f"there is no column {name!r}; the columns are {some}")
+    return frame.get_column(name)
 
 
 def time_column(frame: Any, name: str, zone: str | None = None) -> Instants:
     """The times of a frame."""
+    return _times(column(frame, name), f"column {name!r}", zone)
+
+
+def times_of(values: Any, zone: str | None = None) -> Instants:
+    """Times that came on their own: a column of a frame, an index, an array, a list, one time."""
     nw = frames()
-    series = column(frame, name)
+    if hasattr(values, "to_series"):  # an index of pandas
+        values = values.to_series()
+    if hasattr(values, "from_buffers"):  # an array of pyarrow
+        import pyarrow
+
+        values = pyarrow.chunked_array([values])
+    if nw.dependencies.is_into_series(values):
+        return _times(nw.from_native(values, series_only=True), "times", zone)
+    return read_times(values, "times", zone)
+
+
+def _times(series: Any, name: str, zone: str | None) -> Instants:
+    nw = frames()
     if series.dtype == nw.Date:
         series = series.cast(nw.Datetime("us"))
     if series.dtype == nw.Datetime:
         missing = series.is_null()
         if missing.any():
             row = int(np.argmax(missing.to_numpy()))
-            raise ValueError(f"column {name!r} must be known for every row: row {row} has no date")
+            raise ValueError(f"{name} must be known for every row: row {row} has no date")
         unit = "ns" if series.dtype.time_unit == "ns" else "us"
+        own = series.dtype.time_zone
+        if own is not None:
+            as_zone(own)  # an error here is clearer than one of the library's later
+            own = own.removeprefix("UTC") or own  # "UTC+01:00" is pandas' own name
         values = series.dt.timestamp(unit).to_numpy()
-        per_day = 86_400 * (10**9 if unit == "ns" else 10**6)
-        return Instants(np.asarray(values, dtype=np.int64), per_day, series.dtype.time_zone)
-    return read_times(series.to_numpy(), f"column {name!r}", zone)
+        return Instants(np.asarray(values, dtype=np.int64), unit, own)
+    return read_times(series.to_numpy(), name, zone)
 
 
 def number_column(frame: Any, name: str) -> np.ndarray:
     """A column of numbers; what is missing becomes NaN."""
-    series = column(frame, name)
-    values = series.to_numpy()
+    values = column(frame, name).to_numpy()
+    if values.dtype.kind not in "iufbO":
+        raise ValueError(f"column {name!r} must hold numbers, got {values.dtype}")
     if values.dtype.kind == "O":
-        values = np.array([np.nan if _missing(v) else v for v in values], dtype=object)
+        return np.array([_number(v, name, row) for row, v in enumerate(values)], dtype=float)
+    numbers = values.astype(float)
+    if np.isinf(numbers).any():
+        row = int(np.argmax(np.isinf(numbers)))
+        raise ValueError(f"column {name!r} must be finite: row {row} is {numbers[row]}")
+    return numbers
+
+
+def _number(value: Any, name: str, row: int) -> float:
+    if value is None or str(value) in ("<NA>", "nan", "NaT"):
+        return np.nan
     try:
-        if values.dtype.kind not in "iufbO":
-            raise TypeError
-        return values.astype(float)
+        number = float(value)
+        if np.isfinite(number):
+            return number
     except (TypeError, ValueError):
-        row, example = next((i, v) for i, v in enumerate(values.tolist()) if not _is_number(v))
-        raise ValueError(
-            f"column {name!r} must hold numbers: row {row} is {example!r}; "
-            "convert or drop what is not a number"
-        ) from None
-
-
-def _missing(value: Any) -> bool:
-    return value is None or value != value or str(value) == "<NA>"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and value == value
+        pass
+    raise ValueError(
+        f"column {name!r} must hold numbers: row {row} is {value!r}; "
+        "convert or drop what is not a number"
+    )
 
 
 def make_frame(
     kind: str, axis: TimeAxis, time: tuple[str, np.ndarray], columns: dict[str, Any]
 ) -> Any:
     """A frame of the kind that came in, its first column the times (given as numbers)."""
+    if time[0] in columns:
+        raise ValueError(
+            f"the answer has a column {time[0]!r} beside the times, which are called the same: "
+            "rename the column of times"
+        )
+    return frame_of(kind, times_series(kind, axis, *time), columns)
+
+
+def frame_of(kind: str, first: Any, columns: dict[str, Any]) -> Any:
+    """A frame of that kind; the columns come as arrays."""
     nw = frames()
-    made = {time[0]: times_series(kind, axis, *time)}
-    for name, values in columns.items():
-        made[name] = nw.new_series(name, np.asarray(values), backend=kind)
-    return nw.from_dict(made, backend=kind).to_native()
+    others = [nw.new_series(n, np.asarray(v), backend=kind) for n, v in columns.items()]
+    # Not from a dictionary of series: pandas would lose the time zone.
+    return first.to_frame().with_columns(*others).to_native()
 
 
 def times_series(kind: str, axis: TimeAxis, name: str, numbers: np.ndarray) -> Any:
@@ -120,7 +154,15 @@ def times_series(kind: str, axis: TimeAxis, name: str, numbers: np.ndarray) -> A
     times = axis.times(numbers)
     if not axis.dates:
         return nw.new_series(name, times, backend=kind)
-    series = nw.new_series(name, times, dtype=nw.Datetime("us"), backend=kind)
+    series = nw.new_series(name, times, dtype=nw.Datetime(axis.unit), backend=kind)
     if axis.zone is None:
         return series
     return series.dt.replace_time_zone("UTC").dt.convert_time_zone(axis.zone)
+
+
+def clock_times(kind: str, axis: TimeAxis, numbers: np.ndarray) -> np.ndarray:
+    """Times as a clock in the zone of the data shows them."""
+    if axis.zone is None:
+        return axis.times(numbers)
+    found = times_series(kind, axis, "time", numbers).dt.replace_time_zone(None).to_numpy()
+    return np.asarray(found)

@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 
 from stategp.fitting import NotConvergedWarning
+from stategp.forecasting._answers import as_levels
 from stategp.forecasting._axis import TimeAxis
-from stategp.forecasting._frames import as_frame, frames, kind_of, number_column, time_column
-from stategp.forecasting._frames import times_series as _times
+from stategp.forecasting._frames import (
+    as_frame,
+    frame_of,
+    kind_of,
+    number_column,
+    time_column,
+    times_series,
+)
 
 
 def cross_validate(
@@ -33,7 +40,6 @@ def cross_validate(
     and scored on the observations within the horizon: mean log density, CRPS, root mean squared
     error, the share of observations inside the interval of that level. Options are those of `fit`.
     """
-    nw = frames()
     table = as_frame(frame)
     instants = time_column(table, time)
     axis = TimeAxis.of(instants)
@@ -54,6 +60,7 @@ def cross_validate(
             f"{folds} origins, a horizon of {horizon!r} apart, leave too little data to fit the "
             f"first one; at most {most} fit in (or give a shorter horizon)"
         )
+    (level,) = as_levels(level)
     show = sys.stderr.isatty() if progress is None else progress
     rows = []
     for number, origin in enumerate(origins):
@@ -64,15 +71,13 @@ def cross_validate(
         keep, test = (table.filter(rows_.tolist()).to_native() for rows_ in (before, after))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", NotConvergedWarning)
-            fresh.fit(keep, time, target, progress=progress, **options)
+            fresh.fit(keep, time, target, progress=show, **options)
         scores = {"observations": int(after.sum())} | _scores(fresh, test, y[after], level)
         scores["converged"] = not any(issubclass(w.category, NotConvergedWarning) for w in caught)
         rows.append(scores)
     kind = kind_of(table)
-    columns = {"origin": _times(kind, axis, "origin", origins)}
-    for name in rows[0]:
-        columns[name] = nw.new_series(name, np.array([row[name] for row in rows]), backend=kind)
-    return nw.from_dict(columns, backend=kind).to_native()
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return frame_of(kind, times_series(kind, axis, "origin", origins), columns)
 
 
 def _scores(forecaster: Any, frame: Any, y: np.ndarray, level: float) -> dict[str, float]:

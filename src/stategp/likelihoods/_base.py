@@ -157,7 +157,8 @@ class Likelihood(eqx.Module):
         """Continuous ranked probability score of y, for f ~ N(mean, variance): small is good.
 
         ∫ (P(Y ≤ u) − [u ≥ y])² du, in the unit of y; the distance from y where there is no
-        uncertainty. Good to about 1 % (exact for Gaussian observations and for few levels).
+        uncertainty. Exact for Gaussian observations and for few levels; for others good to 1 % as
+        long as f is not so uncertain that y spans tens of orders of magnitude.
         """
         return crps(self, y, mean, variance, extra)
 
