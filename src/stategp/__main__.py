@@ -2,4 +2,5 @@
 
 from stategp.command import main
 
-main()
+if __name__ == "__main__":
+    main()

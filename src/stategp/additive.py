@@ -247,7 +247,7 @@ def _in_minibatches(model: AdditiveGP, task: _Task) -> tuple[AdditiveGP, Q, FitR
         report=task.show,
     )
     model = with_vector(model, jnp.asarray(scaled * scales))
-    return model, additive_bound(model, task.table, task.layout, sites)[0], learned
+    return model, additive_bound(model, task.table, task.layout, sites), learned
 
 
 def _climb(model: AdditiveGP, task: _Task) -> tuple[AdditiveGP, _Task, Settling, FitResult]:
@@ -326,14 +326,13 @@ def _as_posterior(
     result: FitResult | None,
 ) -> AdditivePosterior:
     sites = q.sites[0]
-    _, own_sites = additive_bound(model, table, layout, sites)
     about = averages(model, table, layout, sites)
     chains: dict[int, Chain] = {}
     centring: dict[int, Chain] = {}
     moments: dict[int, tuple[float, float]] = {}
     number = 0
     for group, linear, marginals, shared in zip(
-        layout, own_sites, q.marginals, about.covariances, strict=True
+        layout, about.sites, q.marginals, about.covariances, strict=True
     ):
         for j, i in enumerate(group.members):
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from stategp.durations import days
-from stategp.priors import Prior
+from stategp.priors import Prior, as_pytree
 
 __all__ = ["Parameter", "Value", "fixed", "parameter"]
 
@@ -45,7 +45,7 @@ class Parameter(eqx.Module):
     role: Role = eqx.field(static=True, default="shape")
     learned: bool = eqx.field(static=True, default=True)
     given: bool = eqx.field(static=True, default=True)  # False: `fit` starts it from the data
-    prior: Prior | None = eqx.field(static=True, default=None)
+    prior: Prior | None = None
 
     def __float__(self) -> float:
         return float(self.value)
@@ -89,8 +89,10 @@ def parameter(value: Value = None, *, prior: Prior | None = None) -> Parameter:
     >>> kernel = sg.kernels.Matern32(lengthscale=sg.parameter(2.0, prior=prior))
     """
     if value is None:
-        return Parameter(jnp.asarray(jnp.nan), given=False, prior=prior)
-    return Parameter(_as_array("value", value, "duration"), role=_role(value), prior=prior)
+        return Parameter(jnp.asarray(jnp.nan), given=False, prior=as_pytree(prior))
+    return Parameter(
+        _as_array("value", value, "duration"), role=_role(value), prior=as_pytree(prior)
+    )
 
 
 def declare(

@@ -1,19 +1,22 @@
 """Prior densities for hyperparameters. A prior on a parameter turns the fit into MAP.
 
 A prior is any hashable object with ``log_density(value)``, the log density of the parameter
-in the units the user sees (not of its logarithm).
+in the units the user sees (not of its logarithm). Those of this module are pytrees: another median
+does not compile a program anew.
 """
 
 import dataclasses
 import math
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+import jax
 import jax.numpy as jnp
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
 __all__ = ["Gamma", "HalfNormal", "InverseGamma", "LogNormal", "Normal", "Prior"]
 
+Number = Any  # a float, and an array while JAX looks at it
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -26,60 +29,84 @@ class Prior(Protocol):
         ...
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Normal:
     """Normal density with the given mean and standard deviation."""
 
-    mean: float = 0.0
-    standard_deviation: float = 1.0
+    mean: Number = 0.0
+    standard_deviation: Number = 1.0
 
     def log_density(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
         z = (value - self.mean) / self.standard_deviation
-        return -0.5 * z**2 - math.log(self.standard_deviation) - _HALF_LOG_2PI
+        return -0.5 * z**2 - jnp.log(self.standard_deviation) - _HALF_LOG_2PI
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class HalfNormal:
     """The absolute value of a centred normal variable with standard deviation ``scale``."""
 
-    scale: float = 1.0
+    scale: Number = 1.0
 
     def log_density(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
-        return math.log(2) - 0.5 * (value / self.scale) ** 2 - math.log(self.scale) - _HALF_LOG_2PI
+        return math.log(2) - 0.5 * (value / self.scale) ** 2 - jnp.log(self.scale) - _HALF_LOG_2PI
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LogNormal:
     """The logarithm of the parameter is normal: ``median`` and the spread of the logarithm."""
 
-    median: float = 1.0
-    spread: float = 1.0
+    median: Number = 1.0
+    spread: Number = 1.0
 
     def log_density(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
         log_value = jnp.log(value)
-        z = (log_value - math.log(self.median)) / self.spread
-        return -0.5 * z**2 - log_value - math.log(self.spread) - _HALF_LOG_2PI
+        z = (log_value - jnp.log(self.median)) / self.spread
+        return -0.5 * z**2 - log_value - jnp.log(self.spread) - _HALF_LOG_2PI
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Gamma:
     """Gamma density with the given concentration (shape) and rate."""
 
-    concentration: float = 2.0
-    rate: float = 1.0
+    concentration: Number = 2.0
+    rate: Number = 1.0
 
     def log_density(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
         a, b = self.concentration, self.rate
-        return a * math.log(b) - gammaln(a) + (a - 1) * jnp.log(value) - b * value
+        return a * jnp.log(b) - gammaln(a) + (a - 1) * jnp.log(value) - b * value
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class InverseGamma:
     """Inverse-gamma density: keeps a parameter away from zero."""
 
-    concentration: float = 2.0
-    scale: float = 1.0
+    concentration: Number = 2.0
+    scale: Number = 1.0
 
     def log_density(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
         a, b = self.concentration, self.scale
-        return a * math.log(b) - gammaln(a) - (a + 1) * jnp.log(value) - b / value
+        return a * jnp.log(b) - gammaln(a) - (a + 1) * jnp.log(value) - b / value
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Own:
+    """A prior of the user's, which JAX does not look into."""
+
+    prior: Prior = dataclasses.field(metadata={"static": True})
+
+    def log_density(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
+        return self.prior.log_density(value)
+
+    def __repr__(self) -> str:
+        return repr(self.prior)
+
+
+def as_pytree(prior: Prior | None) -> Prior | None:
+    """The prior as something that JAX can pass around."""
+    return Own(prior) if prior is not None and jax.tree_util.all_leaves([prior]) else prior

@@ -266,7 +266,7 @@ def test_columns_that_would_hide_the_times(daily):
 def test_the_origin_is_kept_when_fitted_again():
     forecaster = fitted(FRAME)
     axis = forecaster.fitted.axis
-    again = dict(progress=False, max_steps=5)
+    again = {"progress": False, "max_steps": 5}
     forecaster.fit(FRAME[20:], **again)
     assert forecaster.fitted.axis == axis
     assert float(forecaster.posterior.data.origin) == 20.0

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 _NEEDED = ("typer", "rich", "pyarrow", "narwhals")
+_INTERRUPTED = 130  # what shells give to Ctrl-C
 
 
 def main() -> None:
@@ -35,13 +36,15 @@ def main() -> None:
     except (ValueError, OSError, ImportError) as error:
         code = _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        code = _fail("interrupted; nothing was written", 130)
+        code = _INTERRUPTED
+    if code == _INTERRUPTED:  # some versions of Typer say no more than that
+        _fail("interrupted before the work was done")
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(message: str, code: int = 2) -> int:
+def _fail(message: str) -> int:
     print(f"stategp: {message.splitlines()[0] if message else 'failed'}", file=sys.stderr)
-    return code
+    return 2
 
 
 __all__ = ["main"]

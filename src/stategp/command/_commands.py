@@ -57,10 +57,11 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
+def _version(asked: bool) -> bool:
     if asked:
         print(importlib.metadata.version("stategp"))
         raise typer.Exit
+    return asked
 
 
 @app.callback()

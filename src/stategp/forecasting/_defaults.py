@@ -45,18 +45,25 @@ def default_kernel(x: np.ndarray, f: np.ndarray, dates: bool) -> str:
     parts, periods = [f"trend: matern52({length(span)}, variance={variance:.3g})"], []
     if dates:
         for name, period in _SEASONS.items():
-            if span >= 2 * period and spacing <= period / 4:
+            # Four in each, or nearly: quarters of a year have up to 92 days.
+            if span >= 2 * period and spacing <= period / 3.9:
                 parts.append(f"{name}: ({_cosines(period, variance)})")
                 periods.append(period)
     else:
         period, share = strongest_period(x, f, _FEWEST_CYCLES)
-        if share > _SHARE:
+        if share > max(_SHARE, _share_of_noise(len(x))):
             parts.append(f"season: periodic(learn({period:.6g}), variance={variance:.3g}, order=2)")
             periods.append(period)
     if _neighbours_correlate(x, f, periods):
         short = length(max(np.sqrt(span * spacing), span / _SHORTEST))
         parts.append(f"short: matern32({short}, variance={variance / 100:.3g})")
     return " + ".join(parts)
+
+
+def _share_of_noise(count: int) -> float:
+    """What the strongest period explains of pure noise, one time in a hundred (Lomb–Scargle)."""
+    free = max(count - 8, 1)  # six are spent on the smooth curve, two on the period
+    return float(1 - (0.01 / count) ** (2 / free))
 
 
 def _neighbours_correlate(x: np.ndarray, f: np.ndarray, periods: list[float]) -> bool:
@@ -75,6 +82,8 @@ def _neighbours_correlate(x: np.ndarray, f: np.ndarray, periods: list[float]) ->
         columns += [np.cos(angle), np.sin(angle)]
     design = np.concatenate(columns, axis=1)
     left = f - design @ np.linalg.lstsq(design, f, rcond=None)[0]
+    if np.ptp(left) <= 1e-9 * np.max(np.abs(f)):  # rounding, or nothing at all
+        return False
     return bool(spearmanr(left[1:], left[:-1]).statistic > _CORRELATED)
 
 

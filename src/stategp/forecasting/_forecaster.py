@@ -71,8 +71,8 @@ class Forecaster:
         inducing: as for `sg.fit`.
 
     >>> import numpy as np, pandas as pd, stategp as sg
-    >>> days = pd.date_range("2024-01-01", periods=60)
-    >>> frame = pd.DataFrame({"ds": days, "y": np.sin(np.arange(60) / 9)})
+    >>> days, t = pd.date_range("2024-01-01", periods=60), np.arange(60)
+    >>> frame = pd.DataFrame({"ds": days, "y": np.sin(t / 9) + 0.1 * np.cos(17 * t)})
     >>> forecaster = sg.Forecaster("matern52(10d)").fit(frame, progress=False)
     >>> list(forecaster.forecast("7d").columns)
     ['ds', 'mean', 'lower_95', 'upper_95']

@@ -29,7 +29,7 @@ def cross_validate(
     horizon: Any,
     folds: int = 5,
     every: Any = None,
-    level: float = 0.95,
+    level: Any = 0.95,
     progress: Any = None,
     **options: Any,
 ) -> Any:

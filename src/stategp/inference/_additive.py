@@ -68,7 +68,7 @@ def lay_out(
     """Which components go together, and the data in the order of the groups."""
     alike: dict[Any, list[int]] = {}
     for i, kernel in enumerate(model.kernels):
-        structure = jax.tree.structure(kernel), tuple(v.shape for v in jax.tree.leaves(kernel))
+        structure = jax.tree.structure(kernel), tuple(np.shape(v) for v in jax.tree.leaves(kernel))
         sizes = _size(len(observed.inputs[i].nodes)), _size(len(inducing[i]))
         alike.setdefault((structure, sizes), []).append(i)
     groups, order, node_counts = [], [], []
@@ -397,13 +397,10 @@ def additive_infer(
 
 
 @jax.jit
-def additive_bound(
-    model: AdditiveGP, table: Table, layout: Layout, sites: NodeSites
-) -> tuple[Q, tuple[Sites, ...]]:
-    """The bound of given sites, which are those of minibatches; the sites on the states too."""
+def additive_bound(model: AdditiveGP, table: Table, layout: Layout, sites: NodeSites) -> Q:
+    """The bound of given sites, which are those of minibatches."""
     shape = additive_geometry(model, layout)
-    q = additive_evaluate(model, table, layout, shape, sites, target=False)
-    return q, chain_sites(layout, shape, sites)
+    return additive_evaluate(model, table, layout, shape, sites, target=False)
 
 
 def no_node_sites(table: Table) -> NodeSites:

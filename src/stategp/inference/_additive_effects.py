@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp.chain import PairMarginals
+from stategp.chain import PairMarginals, Sites
 from stategp.data import Table
 from stategp.inference._additive import (
     Flat,
@@ -33,6 +33,7 @@ class Averages(NamedTuple):
     mean: Float[Array, " components"]  # in the order of the groups
     variance: Float[Array, " components"]
     covariances: tuple[PairMarginals, ...]  # with the states, in place of their means
+    sites: tuple[Sites, ...]  # those of q, on pairs of states
 
 
 @jax.jit
@@ -53,7 +54,7 @@ def averages(model: AdditiveGP, table: Table, layout: Layout, sites: NodeSites) 
     ends = zip(table.first[:-1], table.first[1:], strict=True)
     sums = [(jnp.vdot(share[a:b], mean[a:b]), jnp.vdot(share[a:b], shared[a:b])) for a, b in ends]
     means, variances = (jnp.stack(part) for part in zip(*sums, strict=True))
-    return Averages(means, variances, covariances)
+    return Averages(means, variances, covariances, chain_sites(layout, shape, sites))
 
 
 @functools.partial(jax.jit, static_argnames="centred")

@@ -70,7 +70,7 @@ def group_blocks(kernel: Kernel) -> list[Kernel]:
 
 def _same_kind(first: Kernel, second: Kernel) -> bool:
     kinds: list[Any] = [jax.tree.structure(first), jax.tree.structure(second)]
-    shapes = [[leaf.shape for leaf in jax.tree.leaves(block)] for block in (first, second)]
+    shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(block)] for block in (first, second)]
     return bool(kinds[0] == kinds[1]) and shapes[0] == shapes[1]
 
 

@@ -1,0 +1,346 @@
+"""The command `stategp`: what it does, and one clear line where it cannot."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet
+import pytest
+
+import stategp as sg
+from stategp.command import main
+from stategp.command._demo import run_demo, simulate
+
+N = 60
+DAYS = pd.date_range("2024-03-01", periods=N)
+TABLE = pd.DataFrame(
+    {
+        "date": DAYS,
+        "visits": np.random.default_rng(0).poisson(5 + 3 * np.sin(np.arange(N) / 9)),
+        "hours": 2.0,
+        "note": "text",
+    }
+)
+TINY = ("-k", "matern32(10d)", "--inducing", "8", "--max-steps", "5")
+COMMANDS = ("fit", "predict", "forecast", "plot", "report", "describe", "demo")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files that a user might have."""
+    here = tmp_path_factory.mktemp("command")
+    TABLE.to_csv(here / "visits.csv", index=False)
+    TABLE.to_parquet(here / "visits.parquet")
+    TABLE.assign(date=np.arange(N)).to_csv(here / "numbers.csv", index=False)
+    TABLE.assign(date="32 May").to_csv(here / "dates.csv", index=False)
+    TABLE.assign(visits=-1).to_csv(here / "negative.csv", index=False)
+    TABLE.to_csv(here / "semicolons.csv", index=False, sep=";")
+    (here / "empty.csv").write_text("")
+    (here / "header.csv").write_text("date,visits\n")
+    (here / "ragged.csv").write_text("date,visits\n2024-01-01\n")
+    (here / "twice.csv").write_text("date,y,y\n2024-01-01,1,2\n")
+    (here / "other.parquet").write_text("hello")
+    (here / "text.stategp").write_text("hello")
+    (here / "folder").mkdir()
+    for name, kernel in [("visits", "matern32(10d)"), ("numbers", "matern32(10)")]:
+        model = sg.Forecaster(kernel, inducing=8)
+        with pytest.warns(sg.NotConvergedWarning):
+            model.fit(
+                pd.read_csv(here / f"{name}.csv"), "date", "visits", progress=False, max_steps=5
+            )
+        model.save(here / f"{name}.stategp")
+    model.posterior.save(here / "posterior.stategp")
+    whole = (here / "visits.stategp").read_bytes()
+    (here / "half.stategp").write_bytes(whole[: len(whole) // 2])
+    return here
+
+
+@pytest.fixture
+def run(folder, monkeypatch, capfdbinary):
+    """Run the command in that folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["stategp", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capfdbinary.readouterr()
+        return ended.value.code, out.decode(), err.decode()
+
+    return call
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+# ---- what it does ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", ["visits.csv", "visits.parquet"])
+def test_from_a_table_to_a_report(data, run, folder, tmp_path):
+    model = tmp_path / "model.stategp"
+    code, out, err = run(
+        "fit", data, "--target", "visits", "-l", "poisson", "--exposure", "hours", *TINY,
+        "-o", model,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "date, 2024-03-01 to 2024-04-29" in out
+    assert "stategp: warning: the fit did not converge" in err
+    assert "next: stategp report model.stategp" in err
+
+    code, out, _ = run("describe", model, "--json")
+    said = json.loads(out)
+    assert (code, said["observations"], said["inducing points"]) == (0, N, 8)
+    assert said["kernel"].startswith("matern32(")
+
+    code, out, err = run("predict", model, data, "--level", "0.5", "--level", "0.9")
+    rows = rows_of(out)
+    assert (code, len(rows), err) == (0, N, "")
+    assert list(rows[0]) == [
+        "date", "mean", "median", "lower_50", "upper_50", "lower_90", "upper_90"
+    ]  # fmt: skip
+
+    code, out, err = run("forecast", model, "7d")
+    rows = rows_of(out)
+    assert (code, len(rows), err) == (0, 7, "")
+    assert rows[0]["date"] == "2024-04-30 00:00:00"
+    expected = sg.load(model).forecast("7d").to_pydict()
+    assert [float(row["mean"]) for row in rows] == expected["mean"]
+
+    code, out, _ = run("forecast", model, "7d", "--json")
+    assert json.loads(out)["mean"] == expected["mean"]
+    assert json.loads(out)["date"][0] == "2024-04-30T00:00:00"
+
+    table = tmp_path / "next.parquet"
+    code, out, err = run("forecast", model, "1d", "--every", "12h", "-o", table)
+    assert (code, out, err.strip()) == (0, "", str(table))
+    assert pyarrow.parquet.read_table(table).num_rows == 2
+
+    code, out, _ = run("plot", model, "--horizon", "7d")
+    assert code == 0
+    assert (tmp_path / "model.png").read_bytes().startswith(b"\x89PNG")
+    code, out, _ = run("report", model, "--horizon", "7d")
+    assert (code, out.strip()) == (0, str(tmp_path / "model.html"))
+    assert "visits" in (tmp_path / "model.html").read_text(encoding="utf-8")
+
+
+def test_a_table_is_described(run):
+    code, out, _ = run("describe", "visits.csv", "--target", "visits", "--json")
+    said = json.loads(out)
+    assert (code, said["rows"], said["usual step"], said["missing"]) == (0, N, "1d", 0)
+    assert "poisson" in said["looks like"]
+    assert said["kernel unless given"].startswith("trend: matern52(")
+    assert run("describe", "visits.csv", "--target", "visits")[1].startswith("rows")
+
+
+def test_times_that_are_numbers(run):
+    code, out, _ = run("forecast", "numbers.stategp", "3")
+    assert (code, [row["date"] for row in rows_of(out)]) == (0, ["60", "61", "62"])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches_within_eighty_columns(command, run):
+    code, out, err = run(command, "--help")
+    assert (code, err) == (0, "")
+    assert f"Usage: stategp {command}" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "<" not in out.split("Options")[0].split("Arguments")[0]
+
+
+def test_help_on_the_whole(run):
+    code, out, _ = run()
+    assert code == 0
+    assert all(command in out for command in COMMANDS)
+    assert run("-h")[1] == out
+    assert "matern52(30d)" in run("fit", "-h")[1]
+    code, out, _ = run("--version")
+    assert (code, out[0].isdigit()) == (0, True)
+
+
+def test_as_a_process(folder):
+    done = subprocess.run(
+        [sys.executable, "-m", "stategp", "forecast", "visits.stategp", "3d"],
+        capture_output=True, text=True, cwd=folder,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr, len(rows_of(done.stdout))) == (0, "", 3)
+
+
+# ---- what a new user gets wrong in the first hour ---------------------------------------------
+
+FIT = ("fit", "visits.csv", "--target", "visits")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("fti",), "No such command 'fti'"),
+        (("--loud",), "No such option"),
+        (("fit",), "Missing argument 'DATA'"),
+        (("fit", "nothing.csv"), "there is no file nothing.csv"),
+        (("fit", "folder"), "folder is a folder"),
+        (("fit", "empty.csv"), "empty.csv is empty"),
+        (("fit", "header.csv"), "header.csv has no rows"),
+        (("fit", "ragged.csv"), "ragged.csv does not read as csv"),
+        (("fit", "semicolons.csv"), "separated by semicolons; commas are expected"),
+        (("fit", "other.parquet"), "other.parquet does not read as parquet"),
+        (("fit", "twice.csv", "--target", "y"), "have the same name"),
+        (("fit", "visits.stategp"), "should end in .csv or .parquet"),
+        (("fit", "visits.csv"), "Give --target; the columns of visits.csv are 'date', 'visits'"),
+        (("fit", "visits.csv", "--target", "sales"), "there is no column 'sales'"),
+        (("fit", "visits.parquet", "--target", "sales"), "there is no column 'sales'"),
+        ((*FIT, "--time", "when"), "there is no column 'when'"),
+        ((*FIT, "--exposure", "size"), "there is no column 'size'"),
+        ((*FIT, "--exposure", "hours"), "exposure has no meaning for Gaussian"),
+        (("fit", "visits.csv", "--target", "note"), "row 0 is 'text'"),
+        (("fit", "dates.csv", "--target", "visits"), "row 0 is '32 May', which does not read as a"),
+        (("fit", "negative.csv", "--target", "visits", "-l", "poisson"), "must be a count"),
+        ((*FIT, "-k", "matern"), "unknown kernel 'matern'"),
+        ((*FIT, "-k", "matern32(10d"), "'(' at character 9 is not closed"),
+        ((*FIT, "-k", ""), "the kernel expression is empty"),
+        ((*FIT, "-l", "poison"), "Did you mean poisson?"),
+        ((*FIT, "--inducing", "few"), "must be auto, data or a number"),
+        ((*FIT, "--inducing", "0"), "must be auto, data or a number"),
+        ((*FIT, "--max-steps", "many"), "--max-steps"),
+        ((*FIT, "--max-steps", "0"), "--max-steps"),
+        ((*FIT, "--foo"), "No such option: --foo"),
+        ((*FIT, "-o", "nowhere/model.stategp"), "the folder nowhere does not exist"),
+        ((*FIT, "-o", "folder"), "it is a folder"),
+        ((*FIT, "-o", "visits.csv"), "that of a table"),
+        (("fit", "numbers.csv", "--target", "visits", "-k", "matern32(10d)"), "length 10d"),
+        (("forecast", "visits.stategp"), "Missing argument 'HORIZON'"),
+        (("forecast", "visits.stategp", "soon"), "'soon' is not a duration"),
+        (("forecast", "visits.stategp", "30"), "'30' is not a duration"),
+        (("forecast", "visits.stategp", "1m"), "minutes or months"),
+        (("forecast", "visits.stategp", "1h"), "shorter than one step of 1d"),
+        (("forecast", "visits.stategp", "-3d"), "No such option"),
+        (("forecast", "numbers.stategp", "30d"), "give a number, not '30d'"),
+        (("forecast", "visits.stategp", "3d", "--level", "95"), "between 0 and 1"),
+        (("forecast", "visits.stategp", "3d", "-o", "next.xlsx"), "should end in .csv or .parquet"),
+        (("forecast", "visits.stategp", "3d", "-o", "no/next.csv"), "folder no does not exist"),
+        (("forecast", "nothing.stategp", "3d"), "there is no file nothing.stategp"),
+        (("forecast", "folder", "3d"), "folder is a folder"),
+        (("forecast", "visits.csv", "3d"), "is a table, not a model: run `stategp fit visits.csv`"),
+        (("forecast", "text.stategp", "3d"), "not a stategp file"),
+        (("forecast", "half.stategp", "3d"), "not a stategp file, or a damaged one"),
+        (("forecast", "posterior.stategp", "3d"), "holds a Posterior"),
+        (("predict", "visits.stategp", "numbers.csv"), "fitted to times in dates"),
+        (("predict", "numbers.stategp", "visits.csv"), "fitted to times in numbers"),
+        (("predict", "visits.stategp", "nothing.csv"), "there is no file nothing.csv"),
+        (("plot", "visits.stategp", "--what", "fish"), "--what must be one of series, components"),
+        (("plot", "visits.stategp", "-o", "x.jpg"), "should end in .png or .pdf or .svg"),
+        (("report", "visits.stategp", "-o", "visits.csv"), "should end in .html"),
+        (("report", "visits.stategp", "--horizon", "x"), "'x' is not a duration"),
+        (("describe", "header.csv"), "holds no number"),
+        (("describe", "nothing"), "there is no file nothing"),
+    ],
+)
+def test_one_clear_line(arguments, words, run, folder):
+    before = {file: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("stategp: ")
+    assert err.count("\n") == 1
+    assert words in err
+    assert {file: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("absent", "arguments"),
+    [
+        ("typer", ("--help",)),
+        ("rich", ("--help",)),
+        ("pyarrow", FIT),
+        ("narwhals", FIT),
+        ("matplotlib", ("plot", "visits.stategp")),
+    ],
+)
+def test_what_is_not_installed_is_named(absent, arguments, run, monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == absent]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "stategp.plots", raising=False)
+    monkeypatch.delattr(sg, "plots", raising=False)
+    monkeypatch.setitem(sys.modules, absent, None)
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert absent in err.lower()
+    assert "pip install" in err
+    assert err.count("\n") == 1
+
+
+def test_frames_without_narwhals(monkeypatch):
+    monkeypatch.setitem(sys.modules, "narwhals", None)
+    with pytest.raises(ImportError, match=r'data frames need narwhals: pip install "stategp'):
+        sg.Forecaster().fit(TABLE)
+
+
+# ---- interrupted ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["while learning", "before"])
+def test_ctrl_c_writes_nothing(when, run, folder, tmp_path, monkeypatch):
+    if when == "before":
+
+        def interrupt(*_, **__):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("stategp.forecasting._forecaster.fit", interrupt)
+    else:
+
+        def interrupt(self, step, value):
+            if step == 2:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr("stategp.progress.Progress.__call__", interrupt)
+    code, out, err = run(*FIT, *TINY, "-o", tmp_path / "model.stategp")
+    assert (code, out) == (130, "")
+    assert err.splitlines()[-1] == "stategp: interrupted before the work was done"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_pipe_is_no_error(folder):
+    done = subprocess.run(
+        f"{sys.executable} -m stategp predict visits.stategp visits.csv | true",
+        shell=True, cwd=folder, capture_output=True, text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    assert done.stderr == ""
+
+
+# ---- the demonstration ----------------------------------------------------------------------
+
+
+def test_the_simulated_series_is_what_it_says():
+    data = simulate()
+    days = (data["time"] - data["time"][0]) / np.timedelta64(1, "D")
+    assert len(days) > 2500
+    assert np.diff(days).max() > 3.9  # the gap
+    assert 10 < np.isnan(data["visits"]).sum() < 60
+    seen = data["visits"][np.isfinite(data["visits"])]
+    np.testing.assert_array_equal(seen, np.round(seen))
+    np.testing.assert_array_equal(simulate()["visits"], data["visits"])
+
+
+def test_the_demonstration_on_less_data(tmp_path, monkeypatch, capsys):
+    def less():
+        data = simulate()
+        return {name: column[-N * 20 :: 20] for name, column in data.items()}
+
+    made = sg.Forecaster("matern32(10d)", "negative-binomial", inducing=8)
+    monkeypatch.setattr("stategp.command._demo.simulate", less)
+    monkeypatch.setattr(sg, "Forecaster", lambda **_: made)
+    monkeypatch.setattr("stategp.fitting._warn", lambda result: None)
+    run_demo(tmp_path / "demo")
+    out = capsys.readouterr().out
+    assert "forecast of the first day:" in out
+    assert "then try" in out
+    names = {file.name for file in (tmp_path / "demo").iterdir()}
+    assert names >= {"visits.csv", "forecast.csv", "series.png", "report.html", "visits.stategp"}
+    assert isinstance(sg.load(tmp_path / "demo" / "visits.stategp"), type(made))
