@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # The studies, each `make NAME`; they need the data sets (STATEGP_DATA, or the network).
 STUDIES := solar coal motorcycle aircraft natural-gradients classification minibatches automatic-inducing hostile airline co2 additive-variances time-warp step
 
-.PHONY: help demo test lint types unit format docs bench clean $(STUDIES)
+.PHONY: help demo test lint types unit format docs estimator-checks bench clean $(STUDIES)
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 	@echo "studies:    $(STUDIES)"
@@ -44,7 +44,10 @@ format: $(VENV)/.dev-ready  ## format and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 
 docs: $(VENV)/.dev-ready  ## build the documentation into site/, warnings as errors
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+estimator-checks: $(VENV)/.dev-ready  ## scikit-learn's check_estimator, all of it, defaults
+	STATEGP_ALL_CHECKS=1 $(BIN)/pytest -v -k test_scikit_learn tests/test_estimators.py
 
 bench: $(VENV)/.dev-ready  ## stategp and its peers side by side (QUICK=1: a few minutes)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ALONE),--without-peers) --python $(PYTHON)
