@@ -20,9 +20,9 @@ from stategp.estimators import GPClassifier, GPRegressor
 
 k = sg.kernels
 
-# `make estimator-checks` runs all checks on the estimators as they are, which takes many minutes of
-# compilation. Otherwise a few steps do for what the checks look at, and those that fit tables of many
-# more shapes are left out.
+# `make estimator-checks` runs all checks on the estimators as they are, which takes minutes, most
+# of them spent compiling. Otherwise a few steps do for what the checks look at, and those that fit
+# tables of many more shapes are left out.
 ALL = "STATEGP_ALL_CHECKS" in os.environ
 CHECKED = (
     [GPRegressor(), GPClassifier()] if ALL else [GPRegressor(max_iter=5), GPClassifier(max_iter=3)]
