@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from stategp.story import Band, Story
-from stategp.thinning import in_columns
+from stategp.story import Band, Story, in_columns
 
 try:
     import matplotlib.dates

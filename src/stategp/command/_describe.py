@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from stategp.checks import user_units
 from stategp.command._tables import read_table, span_in_words
 from stategp.durations import describe
 from stategp.forecasting._axis import TimeAxis
 from stategp.forecasting._defaults import default_kernel
 from stategp.forecasting._frames import as_frame, number_column, time_column
+from stategp.story import user_units
 
 
 def facts(forecaster: Any) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from stategp.checks import user_units
 from stategp.data import check_support, distinct_inputs, extra_values
 from stategp.expressions import parse_kernel, write_kernel
 from stategp.fitting import fit
@@ -36,7 +35,7 @@ from stategp.means import Constant
 from stategp.models import GP, as_likelihood
 from stategp.parameters import Parameter, map_parameters
 from stategp.posterior import Posterior
-from stategp.story import Story, tell
+from stategp.story import Story, tell, user_units
 
 EXTRAS = ("noise_variance", "exposure", "trials")
 
@@ -223,16 +222,19 @@ class Forecaster:
         columns = {f"sample_{i}": np.asarray(path) for i, path in enumerate(drawn)}
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
-    def outliers(self, frame: Any, *, threshold: float = 1e-3) -> Any:
+    def outliers(self, frame: Any = None, *, threshold: float = 1e-3) -> Any:
         """How probable each observation of the data is, given all the others.
 
         The column `probability` is that of an observation at least as far out on its side, doubled;
-        `outlier` says whether it is below the threshold. `frame` is what was fitted.
+        `outlier` says whether it is below the threshold. `frame` is what was fitted, if its rows
+        are wanted in their own order and with those that are missing.
         """
         fitted = self._fitted
-        table = as_frame(frame)
         x, beside = self._numbers(frame)
-        y = number_column(table, fitted.target)
+        if frame is None:
+            y = np.asarray(fitted.posterior.data.y)
+        else:
+            y = number_column(as_frame(frame), fitted.target)
         probability = fitted.posterior.tail_probability(x, y, **beside)
         columns = {
             fitted.target: y,
@@ -258,6 +260,7 @@ class Forecaster:
             until=until,
             levels=as_levels(levels),
             to_time=partial(clock_times, fitted.kind, axis) if axis.dates else None,
+            unit="days" if axis.dates else "",
             call=fitted.call,
             names=(f"{fitted.time} ({axis.zone})" if axis.zone else fitted.time, fitted.target),
             **options,

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
-from stategp.checks import Checks, check, user_units
 from stategp.data import extra_values
-from stategp.grids import forecast_end, forecast_rows, make_grid
-from stategp.parameter_table import Hyperparameter, list_hyperparameters
 from stategp.posterior import Posterior
-from stategp.thinning import find_gaps
+from stategp.story._checks import Checks, check, user_units
+from stategp.story._grids import forecast_end, forecast_rows, make_grid
+from stategp.story._hyperparameters import Hyperparameter, list_hyperparameters
+from stategp.story._thinning import find_gaps
 
 Interval = tuple[np.ndarray, np.ndarray]  # lower and upper bounds
 
