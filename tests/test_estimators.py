@@ -21,12 +21,10 @@ from stategp.estimators import GPClassifier, GPRegressor
 k = sg.kernels
 
 # `make estimator-checks` runs all checks on the estimators as they are, which takes minutes, most
-# of them spent compiling. Otherwise a few steps do for what the checks look at, and those that fit
-# tables of many more shapes are left out.
+# of them spent compiling. Otherwise a few steps of the regressor do for what the checks look at, and
+# those that fit tables of many more shapes are left out.
 ALL = "STATEGP_ALL_CHECKS" in os.environ
-CHECKED = (
-    [GPRegressor(), GPClassifier()] if ALL else [GPRegressor(max_iter=5), GPClassifier(max_iter=3)]
-)
+CHECKED = [GPRegressor(), GPClassifier()] if ALL else [GPRegressor(max_iter=5)]
 SLOW = (
     "check_classifiers_train",
     "check_regressors_train",
@@ -41,6 +39,12 @@ SLOW = (
     "check_n_features_in_after_fitting",
     "check_fit_idempotent",
     "check_estimators_overwrite_params",
+    "check_regressor_data_not_an_array",
+    "check_regressors_int",
+    "check_dont_overwrite_parameters",
+    "check_estimators_fit_returns_self",
+    "check_fit_check_is_fitted",
+    "check_regressors_no_decision_function",
 )
 
 
@@ -130,7 +134,7 @@ def test_a_search_over_kernels_and_inducing_points(series):
     X, y = series
     kernels = [k.Matern12(lengthscale=sg.fixed(1e-3)), k.Matern52()]
     grid = [{"kernel": kernels}, {"kernel": [k.Matern52()], "inducing": [4, "data"]}]
-    search = GridSearchCV(GPRegressor(), grid, cv=2).fit(X, y)
+    search = GridSearchCV(GPRegressor(inducing="data"), grid, cv=2).fit(X, y)
     assert isinstance(search.best_params_["kernel"], k.Matern52)
     rough, at_data = search.cv_results_["mean_test_score"][2:]
     assert rough < at_data
@@ -174,8 +178,8 @@ def test_two_classes(series):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_three_classes():
     X, y = load_iris(return_X_y=True)
-    names = np.array(["setosa", "versicolor", "virginica"])[y]
-    model = GPClassifier(max_iter=3).fit(X, names)
+    X, names = X[:, [2]], np.array(["setosa", "versicolor", "virginica"])[y]  # length of petals
+    model = GPClassifier(max_iter=10).fit(X, names)
     assert model.score(X, names) > 0.93
     assert len(model.posterior_) == len(model.kernel_) == len(model.elbo_) == 3
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)

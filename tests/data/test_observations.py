@@ -57,7 +57,8 @@ def test_bad_data_is_refused_by_name(case, function):
         (lambda: k.Matern32(lengthscale="long"), "lengthscale must be a number, got 'long'"),
         (lambda: sg.likelihoods.Gaussian(variance=-0.1), "variance must be positive"),
         (lambda: sg.likelihoods.Gaussian(variance=sg.fixed(-0.1)), "variance must be positive"),
-        (lambda: sg.GP("matern32"), "kernel must be one of sg.kernels"),
+        (lambda: sg.GP(sg.GP), "kernel must be one of sg.kernels"),
+        (lambda: sg.GP("matern33"), "unknown kernel 'matern33'"),
         (lambda: sg.GP(k.Matern32(), likelihood="cauchy"), "no likelihood is called 'cauchy'"),
         (lambda: sg.GP(k.Matern32(), mean="zero"), "mean must be a mean function, a number"),
         (
