@@ -21,8 +21,8 @@ from stategp.estimators import GPClassifier, GPRegressor
 k = sg.kernels
 
 # `make estimator-checks` runs all checks on the estimators as they are, which takes minutes, most
-# of them spent compiling. Otherwise a few steps of the regressor do for what the checks look at, and
-# those that fit tables of many more shapes are left out.
+# of them spent compiling. Otherwise a few steps of the regressor do for what the checks look at,
+# and those that fit tables of many more shapes are left out.
 ALL = "STATEGP_ALL_CHECKS" in os.environ
 CHECKED = [GPRegressor(), GPClassifier()] if ALL else [GPRegressor(max_iter=5)]
 SLOW = (
