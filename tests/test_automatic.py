@@ -29,6 +29,17 @@ def test_gaussian_observations_have_an_exact_certificate():
     assert str(found) in repr(posterior)
 
 
+def test_too_many_for_their_state_have_an_estimate(monkeypatch):
+    monkeypatch.setattr("stategp.automatic._AFFORDABLE", 9 * 400 - 1)  # of three by three, one less
+    y = WAVE + 0.3 * np.random.default_rng(1).standard_normal(400)
+    posterior = sg.fit(sg.GP(k.Matern52()), X, y, inducing="auto")
+    found = posterior.certificate
+    assert not found.exact
+    assert found.reached
+    assert posterior.kl_to_exact() <= found.error <= found.tolerance
+    assert "each further doubling" in str(found)
+
+
 def test_other_observations_have_an_estimate_that_is_not_too_small():
     y = RNG.poisson(np.exp(1 + WAVE)).astype(float)
     model = sg.GP(k.Matern32(variance=1.0, lengthscale=3.0), "poisson")

@@ -1,7 +1,8 @@
 """`inducing="auto"`: the number of inducing points, found by doubling until the error is small.
 
 For Gaussian observations the error log p(y) − bound is known: both sides cost time linear in the
-data. For others it is estimated from how the bound rises when the number doubles.
+data. For others, and where there are too many for the size of the state, it is estimated from how
+the bound rises when the number doubles.
 """
 
 import dataclasses
@@ -24,6 +25,7 @@ Learn = Callable[[list[GP], np.ndarray], Posterior]  # from the best of some sta
 _FEW = 256  # with no more distinct inputs than this, inducing points at the data cost nothing
 _FEWEST = 16
 _SCALES = (1.0, 0.25, 0.0625, 1 / 64, 1 / 256)
+_AFFORDABLE = 10_000_000  # numbers in a matrix for every state: more than that is not done exactly
 _SCANNED = 1024  # inducing points with which starting lengthscales are compared, at most
 
 
@@ -124,7 +126,7 @@ def _certify(
         bound=posterior.elbo,
         error=max(error, 0.0),
         tolerance=allowed,
-        exact=model.likelihood.conjugate or count >= grid.most,
+        exact=checks.exact or count >= grid.most,
         reached=error <= allowed,
         history=tuple(history),
         reason=reason,
@@ -160,10 +162,16 @@ def best_scale(start: Start, grid: "_Grid", bound: Bound) -> GP:
     candidates = [start(scale) for scale in _SCALES]
     if np.array_equal(to_vector(candidates[0]), to_vector(candidates[1])):
         return candidates[0]
-    conjugate = candidates[0].likelihood.conjugate  # then all data will be needed anyway
-    locations = grid(grid.most if conjugate else min(grid.most, _SCANNED))
+    exact = knows_exactly(candidates[0], grid)  # then all data will be needed anyway
+    locations = grid(grid.most if exact else min(grid.most, _SCANNED))
     bounds = [bound(candidate, locations) for candidate in candidates]
     return candidates[int(np.argmax(np.nan_to_num(bounds, nan=-np.inf)))]
+
+
+def knows_exactly(model: GP, grid: "_Grid") -> bool:
+    """Whether log p(y) can be had: Gaussian observations, not too many for the state's size."""
+    entries = sum(kernel.state_dim**2 for kernel in model.kernels)
+    return model.likelihood.conjugate and grid.most * entries <= _AFFORDABLE
 
 
 def _per_lengthscale(model: GP, data: Observations) -> int:
@@ -206,6 +214,7 @@ class _Checks:
         self.model, self.data, self.grid, self.infer = model, data, grid, bound
         self.bounds: dict[int, float] = {}
         self.ratio = 0.5
+        self.exact = knows_exactly(model, grid)
 
     def bound(self, count: int) -> float:
         if count not in self.bounds:
@@ -220,7 +229,7 @@ class _Checks:
     def _error(self, count: int) -> float:
         if count >= self.grid.most:
             return 0.0
-        if self.model.likelihood.conjugate:
+        if self.exact:
             return self.bound(self.grid.most) - self.bound(count)
         gain = abs(self.bound(self.grid.clip(2 * count)) - self.bound(count))
         before = self.bound(count) - self.bound(max(count // 2, 2))
@@ -240,7 +249,7 @@ class _Checks:
     def reason(self, count: int) -> str:
         if count >= self.grid.most:
             return "one at every distinct input, which leaves nothing to gain"
-        if self.model.likelihood.conjugate:
+        if self.exact:
             return "log p(y) was computed exactly"
         gain = self.bound(self.grid.clip(2 * count)) - self.bound(count)
         return (
