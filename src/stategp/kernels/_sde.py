@@ -7,8 +7,6 @@ its limit.
 """
 
 import abc
-from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,17 +14,16 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy.linalg import matrix_balance
 
-from stategp.kernels._base import Kernel, Matrix, Scalar, State, Steps
+from stategp.kernels._base import Kernel, Matrix, Scalar, State
+from stategp.kernels._special import unit_gauss_legendre
 from stategp.parameters import Parameter, Value, fixed, positive
 
-_DEGREE = 26  # of the Taylor series at ‖F‖δ ≤ 1, and two for each component of the state
+_DEGREE = 22  # of the Taylor series at ‖F‖δ ≤ 1
 _STEP_DOUBLINGS = 34
-_LOOPS = (0, 4, 12, _STEP_DOUBLINGS)
 _STATIONARY_DOUBLINGS = 90
 _STIFFEST = 1e7
+_NODES, _WEIGHTS = unit_gauss_legendre(16)
 
-Matrices = Float[Array, "dim dim *steps"]
-Batch = Float[Array, "dim dim steps"]
 SDE = tuple[
     Float[Array, "dim dim"],
     Float[Array, "dim noise"],
@@ -58,15 +55,12 @@ class LinearSDE(Kernel):
         return F * scale[None, :] / scale[:, None], L / scale[:, None], Qc, H * scale
 
     def transition(self, dt: Scalar) -> Matrix:
-        return self.step_matrices(jnp.asarray(dt, dtype=float))[0]
+        F, L, Qc, _ = self._balanced()
+        return discretise(F, L, Qc, jnp.asarray(dt, dtype=float))[0]
 
     def process_noise(self, dt: Scalar) -> Matrix:
-        return self.step_matrices(jnp.asarray(dt, dtype=float))[1]
-
-    def step_matrices(self, dt: Steps) -> tuple[Matrices, Matrices]:
         F, L, Qc, _ = self._balanced()
-        A, Q = discretise(F, L @ Qc @ L.T, dt.reshape(-1))
-        return A.reshape(*A.shape[:2], *dt.shape), Q.reshape(*Q.shape[:2], *dt.shape)
+        return discretise(F, L, Qc, jnp.asarray(dt, dtype=float))[1]
 
     def stationary_covariance(self) -> Matrix:
         F, L, Qc, _ = self._balanced()
@@ -84,123 +78,76 @@ class LinearSDE(Kernel):
 
     def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         emission, start = self.emission(), self.stationary_covariance() @ self.emission()
-        A, _ = self.step_matrices(jnp.abs(lag))
-        return jnp.einsum("i,ij...,j->...", emission, A, start)
+        flat = jnp.abs(lag).reshape(-1)
+        values = jax.vmap(lambda dt: emission @ self.transition(dt) @ start)(flat)
+        return values.reshape(lag.shape)
 
 
-def discretise(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tuple[Batch, Batch]:
-    """A(Δ) and Q(Δ) of a stable linear equation, for many steps at once."""
+def discretise(
+    F: Float[Array, "dim dim"],
+    L: Float[Array, "dim noise"],
+    Qc: Float[Array, "noise noise"],
+    dt: Float[Array, ""],
+) -> tuple[Float[Array, "dim dim"], Float[Array, "dim dim"]]:
+    """A(Δ) and Q(Δ) of a stable linear equation."""
     rate = _fastest_rate(F)
     dt = jnp.minimum(rate * dt, 2.0**_STEP_DOUBLINGS)  # by then the process has forgotten all
     doublings = jnp.ceil(jnp.log2(jnp.maximum(jax.lax.stop_gradient(dt), 1.0)))
-    A, Q = _short_steps(F / rate, diffusion / rate, dt / 2.0**doublings)
-    return _doubled(A, Q, doublings)
+    A, Q = _short_step(F / rate, L, Qc / rate, dt / 2.0**doublings)
+    return _doubled(A, Q, doublings, _STEP_DOUBLINGS)
 
 
-def _fastest_rate(F: Matrix) -> Float[Array, ""]:
+def _fastest_rate(F: Float[Array, "dim dim"]) -> Float[Array, ""]:
     """A norm of F. In units of it nothing overflows; the results do not depend on it."""
     return jax.lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(F), axis=1)))
 
 
-def _short_steps(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tuple[Batch, Batch]:
-    """Taylor series of A = e^{FΔ} and of Q = ∫ e^{Fu} (L Q_c Lᵀ) e^{Fu}ᵀ du, for ‖F‖Δ ≤ 1.
-
-    An entry of Q starts with a power of Δ of its own: the coefficients before it are zeros, so
-    that small entries keep their digits.
-    """
-    degree = _DEGREE + 2 * len(F)
-    A, Q = [jnp.eye(len(F))], [jnp.zeros_like(diffusion), diffusion]
-    for k in range(1, degree):
-        A.append(F @ A[-1] / k)
-        moved = F @ Q[-1]
-        Q.append((moved + moved.T) / (k + 1))
-    return polynomial(jnp.stack(A), dt), polynomial(jnp.stack(Q[:degree]), dt)
-
-
-@jax.custom_jvp
-def polynomial(coefficients: Float[Array, "degree dim dim"], x: Float[Array, " steps"]) -> Batch:
-    """Σ_k coefficients[k] xᵏ, by Horner's rule."""
-    value = jnp.broadcast_to(coefficients[-1][..., None], (*coefficients.shape[1:], *x.shape))
-    for coefficient in coefficients[-2::-1]:
-        value = value * x[None, None] + coefficient[..., None]
-    return value
+def _short_step(
+    F: Float[Array, "dim dim"],
+    L: Float[Array, "dim noise"],
+    Qc: Float[Array, "noise noise"],
+    dt: Float[Array, ""],
+) -> tuple[Float[Array, "dim dim"], Float[Array, "dim dim"]]:
+    """A by its Taylor series; Q = ∫ e^{Fu} L Q_c Lᵀ e^{Fu}ᵀ du by Gauss–Legendre quadrature."""
+    terms = [jnp.eye(len(F))]
+    for k in range(1, _DEGREE):
+        terms.append(F @ terms[-1] / k)
+    coefficients = jnp.stack(terms)
+    A = jnp.einsum("k,kij->ij", _powers(dt), coefficients)
+    powers = jax.vmap(_powers)(dt * jnp.asarray(_NODES))
+    responses = jnp.einsum("nk,kij,jr->nir", powers, coefficients, L)
+    Q = jnp.einsum("n,nir,rs,njs->ij", dt * jnp.asarray(_WEIGHTS), responses, Qc, responses)
+    return A, Q
 
 
-@polynomial.defjvp
-def _polynomial_jvp(primals: Any, tangents: Any) -> Any:
-    """The powers are multiplied out for derivatives, which sum over many steps."""
-    (coefficients, x), (d_coefficients, dx) = primals, tangents
-    orders = jnp.arange(1.0, len(coefficients))
-    slope = polynomial(coefficients[1:] * orders[:, None, None], x)
-    powers = _powers(x, len(coefficients))
-    moved = jnp.einsum("kij,kn->ijn", d_coefficients, powers)
-    return polynomial(coefficients, x), moved + slope * dx[None, None]
+def _powers(x: Float[Array, ""]) -> Float[Array, " degree"]:
+    """1, x, x², …, also differentiable at zero."""
+    return jnp.cumprod(jnp.concatenate([jnp.ones(1), jnp.broadcast_to(x, _DEGREE - 1)]))
 
 
-def _powers(x: Float[Array, " steps"], degree: int) -> Float[Array, "degree steps"]:
-    """1, x, x², …"""
-    powers, factor = jnp.ones((1, *x.shape)), x
-    while len(powers) < degree:
-        powers = jnp.concatenate([powers, powers * factor[None]])
-        factor = factor * factor
-    return powers[:degree]
-
-
-@jax.custom_vjp
-def _doubled(A: Batch, Q: Batch, times: Float[Array, " steps"]) -> tuple[Batch, Batch]:
-    """The matrices of steps 2^times as long, with no more work than the longest step needs."""
-    return jax.lax.switch(_loop(times), _BY_LOOPS, A, Q, times)
-
-
-def _doubled_forward(A: Batch, Q: Batch, times: Float[Array, " steps"]) -> Any:
-    return _doubled(A, Q, times), (A, Q, times)
-
-
-def _doubled_backward(saved: Any, cotangents: Any) -> Any:
-    """Each branch has its own reverse pass: that of a switch would keep what all of them need."""
-
-    def reverse(branch: Any, A: Batch, Q: Batch, times: Any, cotangents: Any) -> Any:
-        return jax.vjp(lambda A, Q: branch(A, Q, times), A, Q)[1](cotangents)
-
-    branches = [partial(reverse, branch) for branch in _BY_LOOPS]
-    found = jax.lax.switch(_loop(saved[2]), branches, *saved, cotangents)
-    return *found, jnp.zeros_like(saved[2])
-
-
-_doubled.defvjp(_doubled_forward, _doubled_backward)
-
-
-def _loop(times: Float[Array, " steps"]) -> Int[Array, ""]:
-    """Which of the numbers of doublings suffices."""
-    return jnp.searchsorted(jnp.asarray(_LOOPS[:-1], float), jnp.max(times, initial=0.0))
-
-
-def _double(most: int, A: Batch, Q: Batch, times: Float[Array, " steps"]) -> tuple[Batch, Batch]:
-    def double(i: Int[Array, ""], step: tuple[Batch, Batch]) -> tuple[Batch, Batch]:
+def _doubled(
+    A: Float[Array, "dim dim"], Q: Float[Array, "dim dim"], times: Float[Array, ""], most: int
+) -> tuple[Float[Array, "dim dim"], Float[Array, "dim dim"]]:
+    def double(
+        i: Int[Array, ""], step: tuple[Float[Array, "dim dim"], Float[Array, "dim dim"]]
+    ) -> tuple[Float[Array, "dim dim"], Float[Array, "dim dim"]]:
         A, Q = step
-        carried = _times(_times(A, Q), jnp.swapaxes(A, 0, 1))
-        active = (i < times)[None, None]
-        symmetric = (carried + jnp.swapaxes(carried, 0, 1)) / 2
-        return jnp.where(active, _times(A, A), A), jnp.where(active, Q + symmetric, Q)
+        carried = A @ Q @ A.T
+        active = i < times
+        return jnp.where(active, A @ A, A), jnp.where(active, Q + (carried + carried.T) / 2, Q)
 
-    unroll = most <= _LOOPS[1] and len(A) <= 4  # compiled as one expression
-    return jax.lax.fori_loop(0, most, double, (A, Q), unroll=unroll or None)
-
-
-_BY_LOOPS = [partial(_double, most) for most in _LOOPS]
+    A, Q = jax.lax.fori_loop(0, most, double, (A, Q))
+    return A, Q
 
 
-def _times(left: Batch, right: Batch) -> Batch:
-    terms = [left[:, k, None] * right[None, k] for k in range(len(right))]
-    return sum(terms[1:], start=terms[0])
-
-
-def _stationary(F: Matrix, L: Float[Array, "dim noise"], Qc: Float[Array, "noise noise"]) -> Matrix:
+def _stationary(
+    F: Float[Array, "dim dim"], L: Float[Array, "dim noise"], Qc: Float[Array, "noise noise"]
+) -> Float[Array, "dim dim"]:
     """P₀, which solves F P + P Fᵀ + L Q_c Lᵀ = 0: the process noise of an endless step."""
     rate = _fastest_rate(F)
-    A, Q = _short_steps(F / rate, L @ Qc @ L.T / rate, jnp.ones(1))
-    most = _STATIONARY_DOUBLINGS
-    return _double(most, A, Q, jnp.full(1, float(most)))[1][..., 0]
+    A, Q = _short_step(F / rate, L, Qc / rate, jnp.ones(()))
+    every = jnp.asarray(float(_STATIONARY_DOUBLINGS))
+    return _doubled(A, Q, every, _STATIONARY_DOUBLINGS)[1]
 
 
 class FromSDE(LinearSDE):
