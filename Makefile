@@ -4,9 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 # The studies, each `make NAME`; they need the data sets (STATEGP_DATA, or the network).
-STUDIES := solar coal motorcycle aircraft natural-gradients classification minibatches automatic-inducing hostile airline co2 additive-variances time-warp step
+STUDIES := solar audio airline time-warp natural-gradients classification complexity co2 coal motorcycle aircraft step additive-variances minibatches automatic-inducing hostile
 
-.PHONY: help demo test lint types unit format docs estimator-checks bench clean $(STUDIES)
+.PHONY: help demo test lint types unit format docs estimator-checks bench experiments clean $(STUDIES)
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 	@echo "studies:    $(STUDIES)"
@@ -52,8 +52,11 @@ estimator-checks: $(VENV)/.dev-ready  ## scikit-learn's check_estimator, all of 
 bench: $(VENV)/.dev-ready  ## stategp and its peers side by side (QUICK=1: a few minutes)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ALONE),--without-peers) --python $(PYTHON)
 
+experiments: $(VENV)/.dev-ready  ## every experiment of the paper (QUICK=1: ten minutes)
+	$(BIN)/stategp-experiments all $(if $(QUICK),--quick)
+
 $(STUDIES): $(VENV)/.dev-ready
-	$(BIN)/python -m experiments.$(subst -,_,$@)
+	$(BIN)/stategp-experiments $@ $(if $(QUICK),--quick)
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist site

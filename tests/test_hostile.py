@@ -5,7 +5,7 @@ import zlib
 import numpy as np
 import pytest
 
-from experiments.hostile import one_fit
+from stategp_experiments.hostile import one_fit
 
 NAMES = ["laplace", "binomial", "negative_binomial", "weibull", "ordinal"]
 

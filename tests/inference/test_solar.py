@@ -8,7 +8,7 @@ import os
 import pytest
 
 import stategp as sg
-from experiments import solar
+from stategp_experiments import solar
 
 pytestmark = pytest.mark.skipif(
     "STATEGP_DATA" not in os.environ, reason="STATEGP_DATA does not name a folder with the data"

@@ -1,6 +1,6 @@
 """Airline delays (paper, section 4.3): an additive model of eight inputs.
 
-    python -m experiments.airline [--sizes 10000 100000 1000000 all] [--repeats 3] [--minibatches]
+    stategp-experiments airline [--sizes 10000 100000 1000000 all] [--repeats 3] [--minibatches]
 
 Repeat i of size n: seed n + i, all rows permuted, the first n taken, 2/3 to train and 1/3 to test;
 y standardised and every input scaled to [0, 1] on the training rows. Matérn-3/2 for each input,
@@ -8,7 +8,6 @@ all hyperparameters learned: with all data in every step (natural gradients and 
 minibatches of 10,000 (natural gradients and Adam).
 """
 
-import argparse
 import resource
 import time
 import warnings
@@ -17,7 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import stategp as sg
-from experiments.figures import RESULTS, band, save, write
+from stategp_experiments import figures
 
 PAPER = {  # MSE, NLPD
     10_000: "VFF .89 / 1.36, Adam .96 / 1.40, Adam + natural gradients .90 / 1.36",
@@ -67,28 +66,28 @@ def draw(posterior: sg.AdditivePosterior, path) -> None:
     figure, axes = plt.subplots(2, 4, figsize=(12, 5), layout="constrained", sharey=True)
     for axis, name in zip(axes.flat, posterior.model.names, strict=True):
         at = np.linspace(0, 1, 200)
-        band(axis, at, *posterior.components({name: at})[name])
+        figures.band(axis, at, *posterior.components({name: at})[name])
         axis.set_title(name, fontsize=9)
     figure.supxlabel("input, scaled")
     figure.supylabel("effect, in standard deviations of the delay")
-    save(figure, path)
+    figures.save(figure, path)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments: list[str]) -> None:
+    parser = figures.parser(__doc__)
     parser.add_argument("--sizes", nargs="+", default=["10000", "100000", "1000000", "all"])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--max-steps", type=int)
     parser.add_argument("--minibatches", action="store_true")
-    arguments = parser.parse_args()
+    options = parser.parse_args(arguments)
     flights = sg.data.airline()
-    settings = {"max_steps": arguments.max_steps} if arguments.max_steps else {}
-    if arguments.minibatches:
+    settings = {"max_steps": options.max_steps} if options.max_steps else {}
+    if options.minibatches:
         settings["batch_size"] = 10_000
     rows = []
-    for size in arguments.sizes:
+    for size in options.sizes:
         count = len(flights.y) if size == "all" else int(float(size))
-        for repeat in range(arguments.repeats):
+        for repeat in range(options.repeats):
             row, posterior = run(flights, count, repeat, settings)
             rows.append(row)
             print(
@@ -105,10 +104,6 @@ def main() -> None:
         print(
             f"{count:>8}: MSE {scores[0]}, NLPD {scores[1]}; the paper: {PAPER.get(count, LARGEST)}"
         )
-        kind = "minibatches" if arguments.minibatches else "all_data"
-        write(rows, RESULTS / f"airline_{kind}.json")
-        draw(posterior, RESULTS / f"airline_{kind}.png")
-
-
-if __name__ == "__main__":
-    main()
+        kind = "minibatches" if options.minibatches else "all_data"
+        figures.write(rows, figures.RESULTS / f"airline_{kind}.json")
+        draw(posterior, figures.RESULTS / f"airline_{kind}.png")

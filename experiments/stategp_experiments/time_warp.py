@@ -1,6 +1,6 @@
 """Data alignment with a deep GP (paper, section 4.4): two series, each a warp of one function.
 
-    python -m experiments.time_warp [--seeds 3] [--noise 0.05] [--quick]
+    stategp-experiments time-warp [--seeds 3] [--noise 0.05] [--quick]
 
 y_k = g_k(f(a_k(t))) + noise, with a_1(t) = t, a_2(t) = t², g_1 = tanh, g_2 the identity; all five
 functions are unknown, Matérn-3/2, M = 50, 100 and 50 inducing points, parts of both series are
@@ -14,7 +14,6 @@ Scores are those of the removed observations, beside a model that shares a funct
 series but cannot warp it.
 """
 
-import argparse
 import dataclasses
 import time
 import warnings
@@ -24,7 +23,7 @@ import numpy as np
 import optax
 
 import stategp as sg
-from experiments.figures import RESULTS, band, save, write
+from stategp_experiments import figures
 
 MISSING = ([(0.55, 0.6), (0.85, 0.9)], [(0.4, 0.5)])
 ADAM = optax.adam(0.01)
@@ -175,23 +174,25 @@ def draw(posterior, series, path) -> None:
             (axes[0], "a", t, warps(t)[number]),
             (axes[2], "g", v, distortions(v)[number]),
         ]:
-            band(axis, at, *functions[name][number].predict_f(at), color, f"{name}{number + 1}")
+            figures.band(
+                axis, at, *functions[name][number].predict_f(at), color, f"{name}{number + 1}"
+            )
             axis.plot(at, truth, "k--", lw=0.8)
     for sample in functions["f"].sample_f(0, t, 10):
         axes[1].plot(t, sample, color="C2", lw=0.5, alpha=0.5)
-    band(axes[1], t, *functions["f"].predict_f(t), "C2", "f")
+    figures.band(axes[1], t, *functions["f"].predict_f(t), "C2", "f")
     axes[1].plot(t, shared(t), "k--", lw=0.8, label="truth")
     for number, (at, y, gone) in enumerate(series):
         axis = axes[3 + number]
         axis.plot(at[~gone], y[~gone], f"C{number}.", ms=2, label=f"series {number + 1}")
         axis.plot(at[gone], y[gone], "ko", ms=4, mfc="none", mew=0.6, label="removed")
-        band(axis, t, *posterior.predict_y(t, number), f"C{number}")
+        figures.band(axis, t, *posterior.predict_y(t, number), f"C{number}")
     for axis, title in zip(
         axes, ["warps", "shared function", "distortions", "series 1", "series 2"], strict=True
     ):
         axis.set_title(title, loc="left", fontsize=9)
         axis.legend(loc="upper right", fontsize=7, ncols=3)
-    save(figure, path)
+    figures.save(figure, path)
 
 
 def study(seeds: int, noise: float, quick: bool):
@@ -223,19 +224,14 @@ def study(seeds: int, noise: float, quick: bool):
             flush=True,
         )
         name = f"time_warp_{noise:g}_{seed}{'_quick' if quick else ''}"
-        draw(deep, series, RESULTS / f"{name}.png")
-    write(results, RESULTS / f"time_warp_{noise:g}.json")
+        draw(deep, series, figures.RESULTS / f"{name}.png")
+    figures.write(results, figures.RESULTS / f"time_warp_{noise:g}.json")
     return results
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments: list[str]) -> None:
+    parser = figures.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--noise", type=float, default=0.05)
-    parser.add_argument("--quick", action="store_true")
-    arguments = parser.parse_args()
-    study(1 if arguments.quick else arguments.seeds, arguments.noise, arguments.quick)
-
-
-if __name__ == "__main__":
-    main()
+    options = parser.parse_args(arguments)
+    study(1 if options.quick else options.seeds, options.noise, options.quick)

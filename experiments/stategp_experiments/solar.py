@@ -1,13 +1,11 @@
 """Solar irradiance (paper, section 4.1): exact GP, S²VGP and classic inducing points.
 
-    python -m experiments.solar [--inducing 60 120 195 390] [--output experiments/results]
+    stategp-experiments solar [--inducing 60 120 195 390] [--output experiments/results]
 
 Matérn-3/2, hyperparameters learned for every method from the same start, inducing points on a
 regular grid. Prints the table, writes it as JSON, and draws the paper's three panels.
 """
 
-import argparse
-import json
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -16,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import stategp as sg
-from experiments import baselines
 from stategp.data import Solar, observe
 from stategp.inference import starting_model
 from stategp.parameters import to_vector
+from stategp_experiments import baselines, figures
 
 
 class Run(NamedTuple):
@@ -115,11 +113,7 @@ def table(runs: list[Run]) -> str:
 
 def picture(data: Solar, runs: list[Run], path: Path) -> None:
     """The paper's three panels, for the smallest number of inducing points."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = figures.plt
     exact = runs[0]
     fewest = min(run.inducing for run in runs[1:])
     chosen = [
@@ -149,28 +143,20 @@ def picture(data: Solar, runs: list[Run], path: Path) -> None:
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, ncols=4, loc="outside lower center", fontsize=9, frameon=False)
     axes[-1].set_xlabel("year")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    figures.save(figure, path)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments: list[str]) -> None:
+    parser = figures.parser(__doc__)
     parser.add_argument("--inducing", type=int, nargs="+", default=[60, 120, 195, 390])
-    parser.add_argument("--output", type=Path, default=Path("experiments/results"))
-    arguments = parser.parse_args()
+    options = parser.parse_args(arguments)
     data = sg.data.solar()
-    runs = study(data, arguments.inducing)
+    runs = study(data, options.inducing)
     print(table(runs))
-    for count in arguments.inducing:
+    for count in options.inducing:
         _, reached = learn_dense(data, count, slopes=True)
         ours = next(r.bound for r in runs if r.method == "S²VGP" and r.inducing == count)
         print(f"M = {count}: learned bound minus the dense twin's: {ours - reached:+.2e}")
-    picture(data, runs, arguments.output / "solar.png")
+    picture(data, runs, options.output / "solar.png")
     numbers = [run._asdict() | {"mean": None, "variance": None} for run in runs]
-    (arguments.output / "solar.json").write_text(json.dumps(numbers, indent=1))
-    print(f"picture and numbers in {arguments.output}")
-
-
-if __name__ == "__main__":
-    main()
+    figures.write(numbers, options.output / "solar.json")

@@ -1,20 +1,19 @@
 """Motorcycle crash: a mean and a noise level that both vary in time.
 
-    python -m experiments.motorcycle [--output experiments/results]
+    stategp-experiments motorcycle [--output experiments/results]
 
 x and y are standardised, as in published comparisons. Draws mean and noise, prints the NLPD on
 the ten given folds beside those of constant noise and of heavy tails.
 """
 
-import argparse
 import time
 from pathlib import Path
 
 import numpy as np
 
 import stategp as sg
-from experiments import figures, folds
 from stategp.data import Folds
+from stategp_experiments import figures, folds
 
 
 def standardised() -> Folds:
@@ -57,10 +56,9 @@ def picture(data: Folds, posterior: sg.Posterior, path: Path) -> None:
     figures.save(figure, path)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=figures.RESULTS)
-    output = parser.parse_args().output
+def main(arguments: list[str]) -> None:
+    parser = figures.parser(__doc__)
+    output = parser.parse_args(arguments).output
     data = standardised()
     began = time.perf_counter()
     posterior = sg.fit(model("heteroscedastic"), data.x, data.y)
@@ -73,7 +71,3 @@ def main() -> None:
         folds.show(name, scores)
         numbers[name] = scores.tolist()
     figures.write(numbers, output / "motorcycle.json")
-
-
-if __name__ == "__main__":
-    main()

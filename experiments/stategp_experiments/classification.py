@@ -1,6 +1,6 @@
 """Classification (paper, appendix): S²VGP against Laplace, EP and VB on the same chain.
 
-    python -m experiments.classification [--repeats 10] [--labels sign|drawn]
+    stategp-experiments classification [--repeats 10] [--labels sign|drawn]
 
 x uniform on [0, 7], y = sign(6 sin(πx)/(πx + 1) + 0.05 ε), N = 5,000 to train and 1,000 to test,
 Matérn-3/2 with fixed hyperparameters. S²VGP has 50 inducing points on a grid; the others have a
@@ -8,14 +8,13 @@ state at every observation, as in the paper. `--labels drawn` draws labels with 
 σ(6 sin(πx)/(πx + 1)) instead. Times are after a first run, which includes compilation.
 """
 
-import argparse
 import time
 from pathlib import Path
 
 import numpy as np
 
 import stategp as sg
-from experiments import figures
+from stategp_experiments import figures
 
 KERNEL = sg.kernels.Matern32(variance=1.0, lengthscale=1.0)
 MODEL = sg.GP(KERNEL, "bernoulli")
@@ -59,18 +58,17 @@ def picture(path: Path) -> None:
     figures.save(figure, path)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments: list[str]) -> None:
+    parser = figures.parser(__doc__)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--labels", choices=["sign", "drawn"], default="sign")
-    parser.add_argument("--output", type=Path, default=figures.RESULTS)
-    arguments = parser.parse_args()
+    options = parser.parse_args(arguments)
     print(f"{'method':26}{'NLPD':>16}{'log evidence':>16}{'seconds':>18}  first run")
     numbers = {}
     for name, settings in METHODS.items():
         scores, seconds, evidence = [], [], []
-        for repeat in range(arguments.repeats + 1):  # the first is for the compiler
-            x, y = simulate(max(repeat - 1, 0), 6000, arguments.labels)
+        for repeat in range(options.repeats + 1):  # the first is for the compiler
+            x, y = simulate(max(repeat - 1, 0), 6000, options.labels)
             began = time.perf_counter()
             posterior = sg.condition(MODEL, x[:5000], y[:5000], **settings)
             seconds.append(time.perf_counter() - began)
@@ -84,9 +82,5 @@ def main() -> None:
             flush=True,
         )
         numbers[name] = {"nlpd": scores, "seconds": seconds, "log_evidence": evidence}
-    figures.write(numbers, arguments.output / "classification.json")
-    picture(arguments.output / "classification.png")
-
-
-if __name__ == "__main__":
-    main()
+    figures.write(numbers, options.output / "classification.json")
+    picture(options.output / "classification.png")

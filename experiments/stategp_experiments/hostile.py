@@ -1,12 +1,11 @@
 """A hundred hostile fits: whatever comes in, the answer is finite or an error in words.
 
-    python -m experiments.hostile [--fits 100] [--seed 0]
+    stategp-experiments hostile [--fits 100] [--seed 0]
 
 Every likelihood, with outliers, tiny N, constant y, huge counts, all one class, duplicated x,
 extreme starting values, several kernels and methods. Prints each fit that fails, and a count.
 """
 
-import argparse
 import time
 import traceback
 import warnings
@@ -16,6 +15,7 @@ import numpy as np
 import stategp as sg
 from stategp import kernels as k
 from stategp import likelihoods as lik
+from stategp_experiments import figures
 
 LIKELIHOODS = {
     "gaussian": lik.Gaussian,
@@ -153,16 +153,16 @@ def one_fit(rng, name: str, sizes=(1, 2, 5, 40)) -> tuple[str, str | None]:
     return what, None
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments: list[str]) -> None:
+    parser = figures.parser(__doc__)
     parser.add_argument("--fits", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="one likelihood")
-    arguments = parser.parse_args()
-    rng = np.random.default_rng(arguments.seed)
+    options = parser.parse_args(arguments)
+    rng = np.random.default_rng(options.seed)
     began, bad, remarks = time.perf_counter(), 0, 0
-    names = [arguments.only] if arguments.only else list(LIKELIHOODS)
-    for number in range(arguments.fits):
+    names = [options.only] if options.only else list(LIKELIHOODS)
+    for number in range(options.fits):
         what, wrong = one_fit(rng, names[number % len(names)])
         remarks += "[" in what
         if wrong is not None or "[" in what:
@@ -171,10 +171,6 @@ def main() -> None:
             bad += 1
             print("    " + wrong.replace("\n", "\n    "), flush=True)
     print(
-        f"{arguments.fits} fits, {bad} wrong, {remarks} that did not converge or were refused in "
+        f"{options.fits} fits, {bad} wrong, {remarks} that did not converge or were refused in "
         f"words, {time.perf_counter() - began:.0f} s"
     )
-
-
-if __name__ == "__main__":
-    main()

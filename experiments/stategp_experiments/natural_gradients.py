@@ -1,22 +1,19 @@
 """Natural gradients against Adam and L-BFGS (paper, appendix): ten data sets, two likelihoods.
 
-    python -m experiments.natural_gradients [--datasets 10] [--output experiments/results]
+    stategp-experiments natural-gradients [--datasets 10] [--output experiments/results]
 
 1,000 points on [0, 1], Matérn-3/2 with lengthscale 0.1, 50 inducing points on a grid, all
 hyperparameters at their true values. q starts as the prior for every optimiser.
 """
-
-import argparse
-from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import optax
 
 import stategp as sg
-from experiments import figures
 from stategp.data import observe
 from stategp.inference import evaluate_all, no_sites, pseudo_data, starting_state, take_steps
+from stategp_experiments import figures
 
 X = np.linspace(0, 1, 1000)
 Z = np.linspace(0, 1, 50)
@@ -80,16 +77,15 @@ METHODS = {
 ADAM = optax.adam(0.1)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments: list[str]) -> None:
+    parser = figures.parser(__doc__)
     parser.add_argument("--datasets", type=int, default=10)
-    parser.add_argument("--output", type=Path, default=figures.RESULTS)
-    arguments = parser.parse_args()
+    options = parser.parse_args(arguments)
     plt = figures.plt
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     for axis, (title, model), which in zip(axes, MODELS.items(), [0, 1], strict=True):
         gaps: dict[str, list] = {name: [] for name in METHODS}
-        for seed in range(arguments.datasets):
+        for seed in range(options.datasets):
             y = simulate(seed)[which]
             best = sg.condition(model, X, y, inducing=Z).elbo
             for number, (name, method) in enumerate(METHODS.items()):
@@ -99,15 +95,11 @@ def main() -> None:
         axis.set(title=title, xlabel="step", yscale="log", xlim=(-1, STEPS))
         axis.set_ylabel("nats below the best bound")
         axis.legend(frameon=False)
-        print(f"\n{title}: nats below the best bound, median of {arguments.datasets} data sets")
+        print(f"\n{title}: nats below the best bound, median of {options.datasets} data sets")
         print("step                " + "".join(f"{s:>12}" for s in [1, 5, 20, STEPS - 1]))
         for name, traces in gaps.items():
             row = [
                 np.median([t[min(s, len(t) - 1)] for t in traces]) for s in [1, 5, 20, STEPS - 1]
             ]
             print(f"{name:20}" + "".join(f"{value:12.3g}" for value in row))
-    figures.save(figure, arguments.output / "natural_gradients.png")
-
-
-if __name__ == "__main__":
-    main()
+    figures.save(figure, options.output / "natural_gradients.png")

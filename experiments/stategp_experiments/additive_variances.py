@@ -1,6 +1,6 @@
 """How much mean field understates the variances of an additive model, against the dense GP.
 
-    python -m experiments.additive_variances
+    stategp-experiments additive-variances
 
 Two inputs of growing correlation, 300 observations, inducing points at the data: the means are
 exact, and the only approximation left is that the components are independent under q.
@@ -17,7 +17,7 @@ KERNELS = [
 ]
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     print("correlation   mean's error   sd / exact sd: of f     of a component   corrected")
     for correlation in [0.0, 0.5, 0.8, 0.9, 0.95, 0.99]:
         rng = np.random.default_rng(0)
@@ -46,7 +46,3 @@ def main() -> None:
             f"   {np.sqrt(np.median(average / corrected)):14.2f}"
             f"   {np.sqrt(np.median(joint / total)):9.4f}"
         )
-
-
-if __name__ == "__main__":
-    main()

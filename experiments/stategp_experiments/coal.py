@@ -1,18 +1,17 @@
 """Coal-mining disasters: counts in bins, a Poisson rate that varies in time.
 
-    python -m experiments.coal [--output experiments/results]
+    stategp-experiments coal [--output experiments/results]
 
 Draws the rate with its uncertainty, prints the NLPD on the ten given folds.
 """
 
-import argparse
 import time
 from pathlib import Path
 
 import numpy as np
 
 import stategp as sg
-from experiments import figures, folds
+from stategp_experiments import figures, folds
 
 
 def model(likelihood="poisson") -> sg.GP:
@@ -41,10 +40,9 @@ def picture(data, posterior, path: Path) -> None:
     figures.save(figure, path)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=figures.RESULTS)
-    output = parser.parse_args().output
+def main(arguments: list[str]) -> None:
+    parser = figures.parser(__doc__)
+    output = parser.parse_args(arguments).output
     data = sg.data.coal()
     began = time.perf_counter()
     posterior = sg.fit(model(), data.x, data.y)
@@ -57,7 +55,3 @@ def main() -> None:
         folds.show(name, scores)
         numbers[name] = scores.tolist()
     figures.write(numbers, output / "coal.json")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,28 +1,25 @@
 """CO₂ above Mauna Loa: the last ten years forecast from what came before, nothing chosen by hand.
 
-    python -m experiments.co2 [--output experiments/results]
+    stategp-experiments co2 [--output experiments/results]
 
 Fits the default kernel of `sg.Forecaster`, scores the forecast, cross-validates over earlier
 origins, draws it.
 """
 
-import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 import stategp as sg
-from experiments import figures
+from stategp_experiments import figures
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=figures.RESULTS)
+def main(arguments: list[str]) -> None:
+    parser = figures.parser(__doc__)
     parser.add_argument("--kernel", help="an expression, in place of the default kernel")
     parser.add_argument("--folds", type=int, default=3, help="origins of the cross-validation")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     data = sg.data.co2()
     frame = pd.DataFrame({"ds": pd.to_datetime(data.month), "co2": data.y})
     later = frame.ds >= frame.ds.max() - pd.DateOffset(years=10, months=-1)
@@ -60,7 +57,3 @@ def main() -> None:
     axis.legend(loc="upper left", frameon=False, fontsize=8)
     figures.save(figure, given.output / "co2.png")
     figures.write(numbers, given.output / "co2.json")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,11 +1,10 @@
 """A step that one stationary layer cannot follow: one layer against two.
 
-    python -m experiments.step [--seeds 5]
+    stategp-experiments step [--seeds 5]
 
 200 observations of tanh(40 x) with noise 0.05, every second one held out.
 """
 
-import argparse
 import time
 import warnings
 
@@ -14,7 +13,7 @@ import numpy as np
 import optax
 
 import stategp as sg
-from experiments.figures import RESULTS, band, save, write
+from stategp_experiments import figures
 
 k = sg.kernels
 
@@ -35,13 +34,13 @@ def models():
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments: list[str]) -> None:
+    parser = figures.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=5)
-    arguments = parser.parse_args()
+    options = parser.parse_args(arguments)
     rows = []
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained", sharey=True)
-    for seed in range(arguments.seeds):
+    for seed in range(options.seeds):
         x, y, train = simulate(seed)
         for axis, (name, model) in zip(axes, models().items(), strict=True):
             began = time.perf_counter()
@@ -62,14 +61,10 @@ def main() -> None:
             if seed == 0:
                 at = np.linspace(-1, 1, 400)
                 axis.plot(x[train], y[train], "k.", ms=3)
-                band(axis, at, *posterior.predict_y(at))
+                figures.band(axis, at, *posterior.predict_y(at))
                 axis.set_title(f"{name}: {density:.2f}", fontsize=9)
     for name in models():
         own = [row["density"] for row in rows if row["model"] == name]
         print(f"{name}: {np.mean(own):.3f} ± {np.std(own):.3f}")
-    save(figure, RESULTS / "step.png")
-    write(rows, RESULTS / "step.json")
-
-
-if __name__ == "__main__":
-    main()
+    figures.save(figure, figures.RESULTS / "step.png")
+    figures.write(rows, figures.RESULTS / "step.json")

@@ -1,19 +1,18 @@
 """Aircraft accidents 1919–2017: 35,959 daily counts, hyperparameters learned.
 
-    python -m experiments.aircraft [--output experiments/results]
+    stategp-experiments aircraft [--output experiments/results]
 
 A trend, the year and the week add up to the log rate. Draws the rate over the century and the two
 cycles.
 """
 
-import argparse
 import time
 from pathlib import Path
 
 import numpy as np
 
 import stategp as sg
-from experiments import figures
+from stategp_experiments import figures
 
 
 def model() -> sg.GP:
@@ -55,10 +54,9 @@ def picture(data, posterior: sg.Posterior, path: Path) -> None:
     figures.save(figure, path)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=figures.RESULTS)
-    output = parser.parse_args().output
+def main(arguments: list[str]) -> None:
+    parser = figures.parser(__doc__)
+    output = parser.parse_args(arguments).output
     data = sg.data.aircraft()
     print(f"{len(data.y)} days, {int(data.y.sum())} accidents")
     began = time.perf_counter()
@@ -67,7 +65,3 @@ def main() -> None:
     print(posterior)
     print(f"{seconds:.1f} s, compilation included")
     picture(data, posterior, output / "aircraft.png")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,13 +1,12 @@
 """`inducing="auto"` on ten varied simulated data sets: is the certificate true?
 
-    python -m experiments.automatic_inducing [--only NAME ...]
+    stategp-experiments automatic-inducing [--only NAME ...]
 
 For each: the number M chosen, the error that the certificate states, the true error at the learned
 hyperparameters (exact for Gaussian observations, against a state at every observation for others),
 and the smallest M, on a fine ladder, whose true error meets the tolerance.
 """
 
-import argparse
 import time
 import warnings
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from stategp import kernels as k
 from stategp.data import place_inducing
 from stategp.inference import infer
 from stategp.memory import make_room
+from stategp_experiments import figures
 
 
 class Case(NamedTuple):
@@ -87,10 +87,10 @@ def true_errors(posterior: sg.Posterior, allowed: float) -> tuple[float, int]:
     return error, smallest
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments: list[str]) -> None:
+    parser = figures.parser(__doc__)
     parser.add_argument("--only", nargs="*")
-    only = parser.parse_args().only
+    only = parser.parse_args(arguments).only
     titles = ["N", "M", "stated", "true", "allowed", "min M", "ratio", "seconds"]
     widths = [6, 6, 10, 10, 9, 7, 7, 9]
     print(f"{'data':24}" + "".join(f"{t:>{w}}" for t, w in zip(titles, widths, strict=True)))
@@ -115,7 +115,3 @@ def main() -> None:
             flush=True,
         )
     print(f"{failures} failed")
-
-
-if __name__ == "__main__":
-    main()

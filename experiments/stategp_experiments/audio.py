@@ -1,0 +1,4 @@
+"""Audio (paper, section 4.2): to come.
+
+stategp-experiments audio
+"""

@@ -1,0 +1,4 @@
+"""Complexity (paper, table 1): to come.
+
+stategp-experiments complexity
+"""

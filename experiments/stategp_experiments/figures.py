@@ -1,0 +1,85 @@
+"""What the studies share: their options, pictures without a screen, numbers with their origin."""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+import jax
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+RESULTS = Path("experiments/results")
+
+
+def parser(documentation: str, quick: str = "") -> argparse.ArgumentParser:
+    """The options of every study: --output, and --quick where `quick` says what that does."""
+    name = documentation.split("stategp-experiments ")[1].split()[0]
+    options = argparse.ArgumentParser(
+        prog=f"stategp-experiments {name}",
+        description=documentation,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if quick:
+        options.add_argument("--quick", action="store_true", help=quick)
+    options.add_argument("--output", type=Path, default=RESULTS, help="folder (%(default)s)")
+    return options
+
+
+def save(figure, path: Path) -> None:
+    """The picture as PNG and as PDF beside it; a killed run leaves no half of one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for suffix in (".png", ".pdf"):
+        partial = path.with_suffix(f".partial{suffix}")
+        figure.savefig(partial, dpi=130)
+        partial.replace(path.with_suffix(suffix))
+    plt.close(figure)
+    print(f"picture: {path.with_suffix('.png')} and .pdf", flush=True)
+
+
+def write(numbers, path: Path) -> None:
+    """Numbers as JSON, with the date, the machine and the versions they came from."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole = {"date": f"{datetime.datetime.now():%Y-%m-%d %H:%M}"} | machine()
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(whole | {"results": numbers}, indent=1, default=_plain))
+    partial.replace(path)
+    print(f"numbers: {path}", flush=True)
+
+
+def machine() -> dict:
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in ("stategp", "jax", "numpy", "scipy")},
+        "devices": [str(device.device_kind) for device in jax.devices()],
+    }
+
+
+def _processor() -> str:
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        for line in described.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _plain(value):
+    if isinstance(value, (np.ndarray, np.generic, jax.Array)):
+        return np.asarray(value).tolist()
+    raise TypeError(f"{type(value).__name__} has no place in JSON")
+
+
+def band(axis, x, mean, variance, color="C0", label=None) -> None:
+    """Mean and two standard deviations either way."""
+    deviation = 2 * np.sqrt(np.asarray(variance))
+    axis.fill_between(x, mean - deviation, mean + deviation, color=color, alpha=0.25, lw=0)
+    axis.plot(x, mean, color=color, lw=1.5, label=label)
