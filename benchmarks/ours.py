@@ -13,12 +13,11 @@ import numpy as np
 import stategp as sg
 from benchmarks.peers import protocol
 from stategp.data import WIDEST, cut_cells, observe, pack_rows
-from stategp.inference import Collapsed, Sight, infer
+from stategp.inference import Collapsed, Sight, evidence, evidence_and_gradient, infer
 from stategp.inference._bound import (
     evaluate,
     geometry,
     prior_mean,
-    starting_sites,
     wanted_sites,
     with_gradient,
 )
@@ -167,9 +166,9 @@ def pack(job):
     return times
 
 
-def collapsed(job, inducing=None):
+def collapsed(job):
     """The bound at the best q for the hyperparameters, and its gradient in them."""
-    at = Setting(job, inducing=inducing)
+    at = Setting(job)
     nothing = jax.tree.map(jnp.zeros_like, at.sites)
     arguments = (at.vector, at.model, at.view, at.inducing, at.guess, nothing, False)
     (value, gradient, _), times = protocol.timed(
@@ -181,20 +180,20 @@ def collapsed(job, inducing=None):
 def exact(job):
     protocol.require_gaussian(job)
     at = Setting(job, inducing=np.unique(job.x) - job.x.min())
-
-    @jax.jit
-    def evidence(model, view, inducing, guess):
-        shape = geometry(model, view.nodes, inducing, view.numbers)
-        return evaluate(model, view, shape, starting_sites(model, view, shape, guess)).elbo
-
-    arguments = (at.model, at.view, at.inducing, at.guess)
-    value, times = protocol.timed(job, lambda: evidence(*arguments).block_until_ready())
+    run = jax.jit(evidence)
+    arguments = (at.model, at.view, at.inducing)
+    value, times = protocol.timed(job, lambda: run(*arguments).block_until_ready())
     return {"value": float(value), **times}
 
 
 def exact_and_gradient(job):
     protocol.require_gaussian(job)
-    return collapsed(job, inducing=np.unique(job.x) - job.x.min())
+    at = Setting(job, inducing=np.unique(job.x) - job.x.min())
+    arguments = (at.vector, at.model, at.view, at.inducing)
+    (value, gradient), times = protocol.timed(
+        job, lambda: jax.block_until_ready(evidence_and_gradient(*arguments))
+    )
+    return at.gradient({"value": float(value), **times}, gradient)
 
 
 def posterior_of(job):

@@ -8,13 +8,15 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from stategp.data import Observations, observe, place_inducing
+from stategp.data import View, observe, pad_observations, place_inducing
 from stategp.inference import collapsed_bound, pseudo_data, starting_model
 from stategp.models import GP
 from stategp.parameters import all_parameters, to_vector, with_vector
 from stategp.settings import check_noise
+from stategp.shapes import pad_last
 
 Vector = Float[Array, " parameters"]
 
@@ -28,7 +30,7 @@ class LogPosterior(eqx.Module):
     """
 
     model: GP
-    data: Observations
+    data: View
     inducing: Float[Array, " states"]
     guess: Float[Array, "points *latents"]
 
@@ -82,4 +84,6 @@ def log_posterior(
     locations = jnp.asarray(place_inducing(inducing, data))
     started = starting_model(model, data)
     check_noise(started, data)
-    return LogPosterior(started, data, locations, jnp.asarray(pseudo_data(model, data)))
+    view = pad_observations(data, np.asarray(locations))
+    guess = jnp.asarray(pad_last(pseudo_data(model, data), len(view)))
+    return LogPosterior(started, view, locations, guess)

@@ -8,7 +8,7 @@ import os
 import pytest
 
 import stategp as sg
-from stategp_experiments import solar
+from stategp_experiments import baselines, solar
 
 pytestmark = pytest.mark.skipif(
     "STATEGP_DATA" not in os.environ, reason="STATEGP_DATA does not name a folder with the data"
@@ -20,7 +20,7 @@ def test_learned_bounds():
     inducing = solar.grid(data, 195)
     posterior = sg.fit(solar.model(), data.x_train, data.y_train, inducing=inducing)
     assert posterior.fit_result.converged
-    _, twin = solar.learn_dense(data, 195, slopes=True)
-    assert abs(posterior.elbo - twin) < 1e-5
-    _, classic = solar.learn_dense(data, 195, slopes=False)
-    assert classic < posterior.elbo < posterior.log_marginal_likelihood()
+    twin = solar.with_values(data, 195, baselines.VALUES_AND_SLOPES)
+    assert abs(posterior.elbo - twin.bound) < 1e-5
+    classic = solar.with_values(data, 195)
+    assert classic.bound < posterior.elbo < posterior.log_marginal_likelihood()

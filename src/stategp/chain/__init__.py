@@ -5,6 +5,7 @@ from stategp.chain._block_tridiagonal import (
     BlockTridiagonal,
     reverse_subset_inverse,
 )
+from stategp.chain._evidence import log_evidence
 from stategp.chain._information import Potentials
 from stategp.chain._linalg import psd_cholesky, psd_solve
 from stategp.chain._parameterisations import (
@@ -55,6 +56,7 @@ __all__ = [
     "kl_to_prior",
     "local_log_normaliser",
     "log_density",
+    "log_evidence",
     "log_normaliser",
     "natural_gradient",
     "natural_gradient_step",

@@ -6,14 +6,17 @@ from stategp.data._loaders import (
     Folds,
     Monthly,
     Solar,
+    Sound,
     aircraft,
     airline,
     co2,
     coal,
     motorcycle,
     solar,
+    vowel,
 )
 from stategp.data._observations import (
+    AtInducing,
     Observations,
     check_support,
     distinct_inputs,
@@ -36,6 +39,7 @@ from stategp.data._views import Expected, Moments, Rows, View
 
 __all__ = [
     "WIDEST",
+    "AtInducing",
     "Counts",
     "Expected",
     "Flights",
@@ -46,6 +50,7 @@ __all__ = [
     "Observed",
     "Rows",
     "Solar",
+    "Sound",
     "Table",
     "View",
     "aircraft",
@@ -69,4 +74,5 @@ __all__ = [
     "place_inducing",
     "relative_inputs",
     "solar",
+    "vowel",
 ]

@@ -7,6 +7,7 @@ SHA-256) when the network allows.
 
 import csv
 import os
+import wave
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,6 +60,11 @@ _CO2 = _Source(
     "https://raw.githubusercontent.com/STOR-i/GaussianProcesses.jl/c887cdf/notebooks/data/"
     "CO2_data.csv",
     "60e7e61164b1d517138ca5b9162d16db2f1cefd451d89010e6cff784b1ef75c6",
+)
+_VOWEL = _Source(
+    "vowel/o.wav",
+    "https://raw.githubusercontent.com/ProjectMOSAIC/mosaicCalc/a50ff03/inst/data_raw/Vowels/o.wav",
+    "afbcd2fc3b09c2eb94e52981cdc60a0c15a6ba3dfdce5406048bf521895a7934",
 )
 
 
@@ -218,3 +224,19 @@ def co2(folder: Folder | None = None) -> Monthly:
     rows = np.loadtxt(_locate(_CO2, folder), delimiter=",")
     months = np.floor((rows[:, 0] - 1970) * 12).astype("datetime64[M]")  # given: mid-month
     return Monthly(months.astype("datetime64[D]"), rows[:, 1])
+
+
+class Sound(NamedTuple):
+    """A recording, standardised; `x` in seconds from its start."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+def vowel(folder: Folder | None = None) -> Sound:
+    """A spoken "o", 0.45 seconds at 16 kHz: 7,192 samples, a pitch near 147 Hz."""
+    with wave.open(str(_locate(_VOWEL, folder)), "rb") as recording:
+        rate = recording.getframerate()
+        samples = np.frombuffer(recording.readframes(recording.getnframes()), dtype="<i2")
+    y = samples.astype(float)
+    return Sound(np.arange(len(y)) / rate, (y - y.mean()) / y.std())

@@ -38,6 +38,7 @@ from stategp.inference._deep import (
     run_output,
     xi_chains,
 )
+from stategp.inference._exact import evidence, evidence_and_gradient, knows_evidence
 from stategp.inference._gradient import learn_with_gradients
 from stategp.inference._laplace import (
     laplace_evidence,
@@ -116,12 +117,15 @@ __all__ = [
     "estimate_bound",
     "evaluate",
     "evaluate_all",
+    "evidence",
+    "evidence_and_gradient",
     "first_sites",
     "first_xi",
     "geometry",
     "has_settled",
     "infer",
     "joint_corrections",
+    "knows_evidence",
     "laplace_evidence",
     "laplace_objective",
     "latent_moments",

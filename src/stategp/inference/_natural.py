@@ -28,6 +28,7 @@ from stategp.inference._bound import (
     wanted_sites,
     with_gradient,
 )
+from stategp.inference._exact import evidence_and_gradient, knows_evidence
 from stategp.inference._seeing import Sight
 from stategp.models import GP
 from stategp.parameters import log_prior, with_vector
@@ -185,6 +186,8 @@ def collapsed_bound(
 
 
 def _forward(vector: Any, model: GP, data: View, inducing: Any, guess: Any) -> tuple[Any, Any]:
+    if knows_evidence(model, data):
+        return evidence_and_gradient(vector, model, data, inducing)
     nothing = no_sites(model, inducing)
     value, gradient, _ = objective_and_gradient(
         vector, model, data, inducing, guess, nothing, False
@@ -224,7 +227,8 @@ def infer(
 class Collapsed:
     """The bound as a function of the hyperparameters alone: q is always the best one for them.
 
-    Each call starts q from the sites that the last one found.
+    Each call starts q from the sites that the last one found. Where the bound is log p(y), and
+    can be had without q, q is only found when asked for.
     """
 
     def __init__(
@@ -240,6 +244,11 @@ class Collapsed:
         """Bound plus log prior, and its gradient; NaN where nothing works."""
         vector = jnp.asarray(vector)
         view, guess = self.sight(with_vector(self.model, vector))
+        if knows_evidence(self.model, view):
+            value, gradient = evidence_and_gradient(vector, self.model, view, self.inducing)
+            if np.isfinite(value) and np.all(np.isfinite(gradient)):
+                self.state = None
+                return float(value), np.asarray(gradient)
         starts = [(self.nothing, False)]
         if not self.model.likelihood.conjugate:
             starts.append((self.nothing, True))
@@ -254,6 +263,15 @@ class Collapsed:
                 self.warm = state.q.sites
                 break
         return float(value), np.asarray(gradient)
+
+    def settled(self, vector: Any) -> Settling:
+        """The best q for these hyperparameters."""
+        self(vector)
+        if self.state is None:
+            model = with_vector(self.model, jnp.asarray(vector))
+            view, guess = self.sight(model)
+            self.state = _infer(model, view, self.inducing, guess, None)
+        return self.state
 
 
 @jax.jit(static_argnames="indefinite")

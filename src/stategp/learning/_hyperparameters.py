@@ -96,10 +96,7 @@ def _search(
         flat=task.settings.tolerance or 1e-5,
         gtol=task.settings.tolerance or 1e-7,
     )
-    found = None
-    if isinstance(objective, Collapsed):
-        objective(best * scales)
-        found = objective.state
+    found = objective.settled(best * scales) if isinstance(objective, Collapsed) else None
     return value, with_vector(model, jnp.asarray(best * scales)), found, result
 
 
