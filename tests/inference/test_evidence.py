@@ -110,7 +110,7 @@ def test_fits_search_log_evidence_and_end_with_its_posterior():
     found = posterior.model
     noise = float(found.likelihood.variance.value)
     covariance = np.asarray(found.kernel(x, x)) + noise * np.eye(len(x))
-    expected = multivariate_normal(np.asarray(found.means[0](x)), covariance).logpdf(y)
+    expected = multivariate_normal(np.asarray(found.means[0](jnp.asarray(x))), covariance).logpdf(y)
     np.testing.assert_allclose(posterior.elbo, expected, rtol=1e-9)
     np.testing.assert_allclose(posterior.fit_result.trace[-1], expected, rtol=1e-9)
 
