@@ -7,22 +7,25 @@ its limit.
 """
 
 import abc
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 from scipy.linalg import matrix_balance
 
-from stategp.kernels._base import Kernel, Matrix, Scalar, State
-from stategp.kernels._special import unit_gauss_legendre
+from stategp.kernels._base import Kernel, Matrix, Scalar, State, Steps
 from stategp.parameters import Parameter, Value, fixed, positive
 
-_DEGREE = 22  # of the Taylor series at ‖F‖δ ≤ 1
+_DEGREE = 26  # of the Taylor series at ‖F‖δ ≤ 1, and two for each component of the state
 _STEP_DOUBLINGS = 34
 _STATIONARY_DOUBLINGS = 90
 _STIFFEST = 1e7
-_NODES, _WEIGHTS = unit_gauss_legendre(16)
+_BLOCK = 8192  # steps that are taken side by side
+
+Batch = Float[Array, "dim dim steps"]
+Coefficients = Float[Array, "degree dim dim"]
 
 SDE = tuple[
     Float[Array, "dim dim"],
@@ -47,107 +50,186 @@ class LinearSDE(Kernel):
     def state_dim(self) -> int:
         return int(jax.eval_shape(lambda: self.sde()[0]).shape[0])
 
-    def _balanced(self) -> SDE:
-        """The same equation with every state component divided by its standard deviation."""
+    def _balanced(self) -> tuple[Matrix, Matrix, State]:
+        """F, L Q_c Lᵀ and H with every component of the state divided by its deviation."""
         F, L, Qc, H = self.sde()
-        variances = jnp.diagonal(_stationary(F, L, Qc))
+        diffusion = L @ Qc @ L.T
+        variances = jnp.diagonal(_stationary(F, diffusion))
         scale = jnp.sqrt(jnp.where(variances > 0, variances, 1.0))
-        return F * scale[None, :] / scale[:, None], L / scale[:, None], Qc, H * scale
+        F = F * scale[None, :] / scale[:, None]
+        return F, diffusion / (scale[:, None] * scale[None, :]), H * scale
 
     def transition(self, dt: Scalar) -> Matrix:
-        F, L, Qc, _ = self._balanced()
-        return discretise(F, L, Qc, jnp.asarray(dt, dtype=float))[0]
+        return self.step_matrices(jnp.asarray(dt, dtype=float))[0]
 
     def process_noise(self, dt: Scalar) -> Matrix:
-        F, L, Qc, _ = self._balanced()
-        return discretise(F, L, Qc, jnp.asarray(dt, dtype=float))[1]
+        return self.step_matrices(jnp.asarray(dt, dtype=float))[1]
+
+    def step_matrices(
+        self, dt: Steps
+    ) -> tuple[Float[Array, "dim dim *steps"], Float[Array, "dim dim *steps"]]:
+        F, diffusion, _ = self._balanced()
+        A, Q = _in_blocks(F, diffusion, dt.reshape(-1))
+        return A.reshape(*A.shape[:2], *dt.shape), Q.reshape(*Q.shape[:2], *dt.shape)
 
     def stationary_covariance(self) -> Matrix:
-        F, L, Qc, _ = self._balanced()
-        return _stationary(F, L, Qc)
+        F, diffusion, _ = self._balanced()
+        return _stationary(F, diffusion)
 
     def emission(self) -> State:
-        return self._balanced()[3]
+        return self._balanced()[2]
 
     def feedback(self) -> Matrix:
         return self._balanced()[0]
 
     def diffusion(self) -> Matrix:
-        _, L, Qc, _ = self._balanced()
-        return L @ Qc @ L.T
+        return self._balanced()[1]
 
     def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         emission, start = self.emission(), self.stationary_covariance() @ self.emission()
-        flat = jnp.abs(lag).reshape(-1)
-        values = jax.vmap(lambda dt: emission @ self.transition(dt) @ start)(flat)
-        return values.reshape(lag.shape)
+        A, _ = self.step_matrices(jnp.abs(lag))
+        return jnp.einsum("i,ij...,j->...", emission, A, start)
 
 
-def discretise(
-    F: Float[Array, "dim dim"],
-    L: Float[Array, "dim noise"],
-    Qc: Float[Array, "noise noise"],
-    dt: Float[Array, ""],
-) -> tuple[Float[Array, "dim dim"], Float[Array, "dim dim"]]:
-    """A(Δ) and Q(Δ) of a stable linear equation."""
+def _in_blocks(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tuple[Batch, Batch]:
+    """`discretise`, for so many steps at a time that the cache holds their matrices."""
+    number = -(-len(dt) // _BLOCK)
+    if number <= 1:
+        return discretise(F, diffusion, dt)
+    blocks = jnp.pad(dt, (0, number * _BLOCK - len(dt))).reshape(number, _BLOCK)
+    found = jax.lax.map(lambda block: discretise(F, diffusion, block), blocks)
+    A, Q = (jnp.moveaxis(each, 0, 2).reshape(len(F), len(F), -1)[..., : len(dt)] for each in found)
+    return A, Q
+
+
+@jax.custom_vjp
+def discretise(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tuple[Batch, Batch]:
+    """A(Δ) and Q(Δ) of a stable linear equation, for many steps at once."""
+    return _forward(F, diffusion, dt)[0]
+
+
+def _forward(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tuple[Any, Any]:
     rate = _fastest_rate(F)
-    dt = jnp.minimum(rate * dt, 2.0**_STEP_DOUBLINGS)  # by then the process has forgotten all
-    doublings = jnp.ceil(jnp.log2(jnp.maximum(jax.lax.stop_gradient(dt), 1.0)))
-    A, Q = _short_step(F / rate, L, Qc / rate, dt / 2.0**doublings)
-    return _doubled(A, Q, doublings, _STEP_DOUBLINGS)
+    times, powers = _short_steps(rate * dt, len(F))
+    A, Q = _sums(_coefficients(F / rate, diffusion / rate), powers)
+    return _doubled(A, Q, times, jnp.max(times, initial=0.0)), (F, diffusion, dt, A, Q)
 
 
-def _fastest_rate(F: Float[Array, "dim dim"]) -> Float[Array, ""]:
+def _backward(kept: Any, cotangents: Any) -> Any:
+    """Back through the doublings, then into the coefficients: sums over steps times powers."""
+    F, diffusion, dt, A, Q = kept
+    rate = _fastest_rate(F)
+    times, powers = _short_steps(rate * dt, len(F))
+    most = jnp.max(times, initial=0.0)
+    A_end, _ = _doubled(A, Q, times, most)
+    on_A, on_Q = cotangents[0], _symmetric(cotangents[1])
+    # dA/dΔ = F A and dQ/dΔ = A (L Q_c Lᵀ) Aᵀ
+    spread = jnp.einsum("ijn,jk,lkn->iln", A_end, diffusion, A_end)
+    d_dt = jnp.sum(on_A * jnp.einsum("ij,jkn->ikn", F, A_end) + on_Q * spread, axis=(0, 1))
+
+    def halve(state: Any) -> Any:
+        left, on_A, on_Q = state
+        A_left, Q_left = _doubled(A, Q, times, left - 1)  # as they were before this doubling
+        moved = _product(on_Q, _product(A_left, Q_left))
+        flipped = _transpose(A_left)
+        before = _product(on_A, flipped) + _product(flipped, on_A) + 2 * moved
+        back = _product(flipped, _product(on_Q, A_left))
+        active = (left <= times)[None, None]
+        return left - 1, jnp.where(active, before, on_A), jnp.where(active, on_Q + back, on_Q)
+
+    _, on_A, on_Q = jax.lax.while_loop(lambda state: state[0] > 0, halve, (most, on_A, on_Q))
+    on_coefficients = tuple(jnp.einsum("kn,ijn->kij", powers, on) for on in (on_A, on_Q))
+    _, pull = jax.vjp(_coefficients, F / rate, diffusion / rate)
+    d_F, d_diffusion = pull(on_coefficients)
+    return d_F / rate, d_diffusion / rate, d_dt
+
+
+discretise.defvjp(_forward, _backward)
+
+
+def _fastest_rate(F: Matrix) -> Float[Array, ""]:
     """A norm of F. In units of it nothing overflows; the results do not depend on it."""
     return jax.lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(F), axis=1)))
 
 
-def _short_step(
-    F: Float[Array, "dim dim"],
-    L: Float[Array, "dim noise"],
-    Qc: Float[Array, "noise noise"],
-    dt: Float[Array, ""],
-) -> tuple[Float[Array, "dim dim"], Float[Array, "dim dim"]]:
-    """A by its Taylor series; Q = ∫ e^{Fu} L Q_c Lᵀ e^{Fu}ᵀ du by Gauss–Legendre quadrature."""
-    terms = [jnp.eye(len(F))]
-    for k in range(1, _DEGREE):
-        terms.append(F @ terms[-1] / k)
-    coefficients = jnp.stack(terms)
-    A = jnp.einsum("k,kij->ij", _powers(dt), coefficients)
-    powers = jax.vmap(_powers)(dt * jnp.asarray(_NODES))
-    responses = jnp.einsum("nk,kij,jr->nir", powers, coefficients, L)
-    Q = jnp.einsum("n,nir,rs,njs->ij", dt * jnp.asarray(_WEIGHTS), responses, Qc, responses)
+def _short_steps(
+    dt: Float[Array, " steps"], dim: int
+) -> tuple[Float[Array, " steps"], Float[Array, "degree steps"]]:
+    """How often to double each step, and the powers of what it is before that."""
+    dt = jnp.minimum(dt, 2.0**_STEP_DOUBLINGS)  # by then the process has forgotten all
+    times = jnp.ceil(jnp.log2(jnp.maximum(dt, 1.0)))
+    powers, factor = jnp.ones((1, len(dt))), dt / 2.0**times
+    while len(powers) < _DEGREE + 2 * dim:
+        powers = jnp.concatenate([powers, powers * factor[None]])
+        factor = factor * factor
+    return times, powers[: _DEGREE + 2 * dim]
+
+
+def _coefficients(F: Matrix, diffusion: Matrix) -> tuple[Coefficients, Coefficients]:
+    """Of the Taylor series of A = e^{FΔ} and of Q = ∫ e^{Fu} (L Q_c Lᵀ) e^{Fu}ᵀ du.
+
+    An entry of Q starts with a power of Δ of its own: the coefficients before it are zeros, so
+    that small entries keep their digits.
+    """
+
+    def next_terms(terms: tuple[Matrix, Matrix], k: Any) -> tuple[Any, tuple[Matrix, Matrix]]:
+        A, Q = terms
+        moved = F @ Q
+        return (F @ A / k, (moved + moved.T) / (k + 1)), terms
+
+    orders = jnp.arange(1.0, _DEGREE + 2 * len(F) + 1)
+    _, (A, Q) = jax.lax.scan(next_terms, (jnp.eye(len(F)), diffusion), orders)
+    return A, jnp.concatenate([jnp.zeros_like(Q[:1]), Q[:-1]])
+
+
+def _sums(
+    coefficients: tuple[Coefficients, Coefficients], powers: Float[Array, "degree steps"]
+) -> tuple[Batch, Batch]:
+    A, Q = (jnp.einsum("kij,kn->ijn", each, powers) for each in coefficients)
     return A, Q
-
-
-def _powers(x: Float[Array, ""]) -> Float[Array, " degree"]:
-    """1, x, x², …, also differentiable at zero."""
-    return jnp.cumprod(jnp.concatenate([jnp.ones(1), jnp.broadcast_to(x, _DEGREE - 1)]))
 
 
 def _doubled(
-    A: Float[Array, "dim dim"], Q: Float[Array, "dim dim"], times: Float[Array, ""], most: int
-) -> tuple[Float[Array, "dim dim"], Float[Array, "dim dim"]]:
-    def double(
-        i: Int[Array, ""], step: tuple[Float[Array, "dim dim"], Float[Array, "dim dim"]]
-    ) -> tuple[Float[Array, "dim dim"], Float[Array, "dim dim"]]:
-        A, Q = step
-        carried = A @ Q @ A.T
-        active = i < times
-        return jnp.where(active, A @ A, A), jnp.where(active, Q + (carried + carried.T) / 2, Q)
+    A: Batch, Q: Batch, times: Float[Array, " steps"], most: Float[Array, ""]
+) -> tuple[Batch, Batch]:
+    """The matrices of steps 2^times as long, but of none longer than 2^most."""
 
-    A, Q = jax.lax.fori_loop(0, most, double, (A, Q))
+    def double(state: Any) -> Any:
+        done, A, Q = state
+        carried = _product(_product(A, Q), _transpose(A))
+        active = (done < times)[None, None]
+        Q = jnp.where(active, Q + _symmetric(carried), Q)
+        return done + 1, jnp.where(active, _product(A, A), A), Q
+
+    start = (jnp.zeros_like(most), A, Q)
+    _, A, Q = jax.lax.while_loop(lambda state: state[0] < most, double, start)
     return A, Q
 
 
-def _stationary(
-    F: Float[Array, "dim dim"], L: Float[Array, "dim noise"], Qc: Float[Array, "noise noise"]
-) -> Float[Array, "dim dim"]:
+def _product(left: Batch, right: Batch) -> Batch:
+    terms = [left[:, k, None] * right[None, k] for k in range(len(right))]
+    return sum(terms[1:], start=terms[0])
+
+
+def _transpose(matrix: Batch) -> Batch:
+    return jnp.swapaxes(matrix, 0, 1)
+
+
+def _symmetric(matrix: Batch) -> Batch:
+    return (matrix + _transpose(matrix)) / 2
+
+
+def _stationary(F: Matrix, diffusion: Matrix) -> Matrix:
     """P₀, which solves F P + P Fᵀ + L Q_c Lᵀ = 0: the process noise of an endless step."""
     rate = _fastest_rate(F)
-    A, Q = _short_step(F / rate, L, Qc / rate, jnp.ones(()))
-    every = jnp.asarray(float(_STATIONARY_DOUBLINGS))
-    return _doubled(A, Q, every, _STATIONARY_DOUBLINGS)[1]
+    A, Q = _sums(_coefficients(F / rate, diffusion / rate), jnp.ones((_DEGREE + 2 * len(F), 1)))
+
+    def double(_: Any, step: tuple[Matrix, Matrix]) -> tuple[Matrix, Matrix]:
+        A, Q = step
+        carried = A @ Q @ A.T
+        return A @ A, Q + (carried + carried.T) / 2
+
+    return jax.lax.fori_loop(0, _STATIONARY_DOUBLINGS, double, (A[..., 0], Q[..., 0]))[1]
 
 
 class FromSDE(LinearSDE):
