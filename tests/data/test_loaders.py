@@ -1,5 +1,6 @@
 """Real data: found where it should be, with clear words where it is not."""
 
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,16 @@ def test_counts_and_folds(tmp_path):
     days = data.aircraft(tmp_path)
     assert days.y.tolist() == [1, 0, 0, 2]
     assert days.first == np.datetime64("2000-01-01")
+
+
+def test_a_recording_is_standardised(tmp_path):
+    (tmp_path / "vowel").mkdir()
+    with wave.open(str(tmp_path / "vowel" / "o.wav"), "wb") as file:
+        file.setparams((1, 2, 8000, 4, "NONE", ""))
+        file.writeframes(np.array([-300, 100, 500, -100], dtype="<i2").tobytes())
+    sound = data.vowel(tmp_path)
+    np.testing.assert_array_equal(sound.x, np.arange(4) / 8000)
+    np.testing.assert_allclose(sound.y, np.array([-7, 1, 9, -3]) / np.sqrt(35))
 
 
 def test_flights_of_aircraft_of_known_age(tmp_path):

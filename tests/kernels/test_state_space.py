@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
+from jax.test_util import check_grads
 
 import stategp as sg
 from stategp.kernels import Kernel
+from stategp.kernels._sde import discretise
 from stategp.parameters import to_vector, with_vector
 
 from .cases import CASES, MATERNS, Case
@@ -298,3 +300,26 @@ def test_gradients_agree_with_finite_differences(name: str) -> None:
     exact[:, -1] *= ORDINARY / CASES[name].rate  # the step was nudged relative to its size
     noise = 1e-9 * np.maximum(1.0, np.abs(centre))
     np.testing.assert_array_less(np.abs(exact - differences), 1e-5 * np.abs(differences) + noise)
+
+
+def test_derivatives_of_steps_of_an_equation_are_those_of_differences() -> None:
+    """In the equation and in the steps; short ones, and long ones that are doubled often."""
+    F = jnp.array([[0.0, 1.0, 0.1], [-4.0, -3.0, 0.2], [0.3, 0.0, -0.7]])
+    diffusion = jnp.array([[0.1, 0.2, 0.0], [0.2, 3.0, 0.1], [0.0, 0.1, 0.5]])
+    dt = jnp.array([0.0, 1e-3, 0.05, 0.3, 1.7, 9.0, 40.0])
+    weights = jax.random.normal(jax.random.key(0), (2, 3, 3, len(dt)))
+
+    def total(F, half, dt):
+        A, Q = discretise(F, half + half.T, dt)
+        return jnp.sum(weights[0] * A) + jnp.sum(weights[1] * Q)
+
+    check_grads(jax.jit(total), (F, diffusion / 2, dt), order=1, modes=["rev"], rtol=1e-6)
+
+
+def test_many_steps_of_an_equation_are_the_same_in_blocks() -> None:
+    kernel = sg.kernels.FromSDE([[0.0, 1.0], [-4.0, -4.0]], [0.0, 1.0], [[3.0]], [1.0, 0.0])
+    dt = jnp.linspace(0.0, 3.0, 8192 + 100)
+    A, Q = jax.jit(lambda dt: kernel.step_matrices(dt))(dt)
+    alone = jax.jit(lambda dt: kernel.step_matrices(dt))(dt[-5:])
+    np.testing.assert_allclose(A[..., -5:], alone[0], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(Q[..., -5:], alone[1], rtol=1e-12, atol=1e-14)

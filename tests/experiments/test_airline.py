@@ -1,0 +1,104 @@
+"""The airline study on a table of a few hundred rows."""
+
+import json
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from stategp_experiments import additive_adam, airline, airline_methods, airline_starts
+
+
+class Flights(NamedTuple):
+    x: np.ndarray
+    y: np.ndarray
+    names: tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def flights():
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.integers(1, 8, 300), rng.integers(0, 40, 300)], axis=1).astype(float)
+    y = np.sin(x[:, 0]) + x[:, 1] / 20 + 0.3 * rng.standard_normal(300)
+    return Flights(x, y, ("day", "age"))
+
+
+def test_a_split_is_scaled_on_its_training_rows(flights):
+    x, y, x_test, y_test = airline.split(flights, 300, 0)
+    assert x.shape == (200, 2)
+    assert x_test.shape == (100, 2)
+    assert len(y_test) == 100
+    np.testing.assert_allclose(x.min(axis=0), 0)
+    np.testing.assert_allclose(x.max(axis=0), 1)
+    assert abs(y.mean()) < 1e-12
+    assert y.std() == pytest.approx(1)
+    assert not np.array_equal(y, airline.split(flights, 300, 1)[1])
+
+
+def test_scores_are_those_of_normal_densities():
+    rng = np.random.default_rng(0)
+    mean, y, variance = rng.normal(size=50), rng.normal(size=50), rng.uniform(0.1, 1, 50)
+    found = airline_starts.scores(mean, variance, 0.5, y)
+    densities = norm(mean, np.sqrt(variance + 0.5)).logpdf(y)
+    assert found["nlpd"] == pytest.approx(-densities.mean())
+    assert found["worst"] == pytest.approx(-densities.min())
+    assert found["mse"] == pytest.approx(np.mean((y - mean) ** 2))
+
+
+def test_adam_starts_at_the_prior_and_climbs(flights):
+    x, y, x_test, _ = airline.split(flights, 300, 0)
+    start = airline_methods.model(flights.names)
+    search, first = additive_adam.begin(start, x, y)
+    bound = jax.jit(lambda v: additive_adam.bound(v, search, search.table))
+    # q is the prior: the divergence is zero and f has the priors' variances everywhere.
+    variances = sum(float(kernel.variance.value) for kernel in search.model.kernels)
+    level = float(np.mean(y))
+    wanted = norm(level, 1.0).logpdf(y).sum() - len(y) * variances / 2
+    assert float(bound(first)) == pytest.approx(wanted)
+    mean, variance = additive_adam.predict(search, first, x_test)
+    np.testing.assert_allclose(mean, level, atol=1e-12)
+    np.testing.assert_allclose(variance, variances)
+    last = additive_adam.learn(search, first, steps=60, batch_size=100, rate=0.05)
+    assert float(bound(last)) > float(bound(first)) + 30
+
+
+def test_the_study_writes_and_resumes(flights, tmp_path, monkeypatch, capsys):
+    methods = {"VFF": airline_methods.METHODS["VFF"]}
+    monkeypatch.setattr(airline, "METHODS", methods)
+    path = tmp_path / "airline.json"
+    rows, posterior = airline.study(flights, [(150, 2), (300, 1)], {"VFF": 5}, path)
+    assert posterior is None
+    assert len(rows) == 3
+    assert json.loads(path.read_text())["results"] == rows
+    assert all(0 < row["mse"] < 1.5 and row["least variance of f"] > 0 for row in rows)
+    monkeypatch.setattr(airline, "run", None)  # nothing is left to run
+    again, _ = airline.study(flights, [(150, 2), (300, 1)], {"VFF": 5}, path)
+    assert again == rows
+    airline.boxes(rows, tmp_path / "boxes.png")
+    assert (tmp_path / "boxes.png").stat().st_size > 1000
+    assert (tmp_path / "boxes.pdf").exists()
+
+
+def test_the_table_sets_the_papers_numbers_beside_ours():
+    row = {"method": "Adam", "rows": 2_055_733, "mse": 0.8, "nlpd": 1.3, "seconds": 9.0}
+    text = airline.table([row, row | {"mse": 0.9}])
+    assert "0.8500 ± 0.0500" in text
+    assert "9.220 ± 20.400" in text
+    assert airline.papers(3_000) == {}
+
+
+def test_starts_are_tabled_by_their_last_look(tmp_path):
+    rows = [
+        {"method": "Adam", "start": start, "steps": steps, "noise": start, "mse": 1.0, "nlpd": nlpd}
+        for start in airline_starts.STARTS
+        for steps, nlpd in ((10, 7.0), (20, 5.0))
+    ]
+    rows.append(rows[-1] | {"method": "all rows", "noise": 0.8, "nlpd": 1.25})
+    text = airline_starts.table(rows)
+    assert "5.000" in text
+    assert "7.000" not in text
+    assert "1.250" in text
+    airline_starts.picture(rows, tmp_path / "starts.png")
+    assert (tmp_path / "starts.pdf").exists()
