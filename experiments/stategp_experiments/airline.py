@@ -1,6 +1,6 @@
 """Airline delays (paper, section 4.3): an additive model of eight inputs.
 
-    stategp-experiments airline [--quick] [--sizes 10000 100000 1000000 all] [--repeats 10 5 3 3]
+    stategp-experiments airline [--quick] [--sizes 10000 100000 1000000 all] [--repeats 10 3 3 3]
 
 Repeat i of size n: seed n + i, all rows permuted, the first n taken, 2/3 to train and 1/3 to test;
 y standardised and every input scaled to [0, 1] on the training rows. Matérn-3/2 for each input, all
@@ -194,7 +194,7 @@ def draw(posterior: sg.AdditivePosterior, path: Path) -> None:
 def main(arguments: list[str]) -> None:
     parser = figures.parser(__doc__, quick="9,300 and 10,000 rows, one repeat, few steps")
     parser.add_argument("--sizes", nargs="+", default=["10000", "100000", "1000000", "all"])
-    parser.add_argument("--repeats", type=int, nargs="+", default=[10, 5, 3, 3])
+    parser.add_argument("--repeats", type=int, nargs="+", default=[10, 3, 3, 3])
     options = parser.parse_args(arguments)
     flights = sg.data.airline()
     sizes = [len(flights.y) if size == "all" else int(float(size)) for size in options.sizes]
