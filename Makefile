@@ -52,7 +52,7 @@ estimator-checks: $(VENV)/.dev-ready  ## scikit-learn's check_estimator, all of 
 bench: $(VENV)/.dev-ready  ## stategp and its peers side by side (QUICK=1: a few minutes)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ALONE),--without-peers) --python $(PYTHON)
 
-experiments: $(VENV)/.dev-ready  ## every experiment of the paper (QUICK=1: ten minutes)
+experiments: $(VENV)/.dev-ready  ## every experiment of the paper (QUICK=1: within ten minutes)
 	$(BIN)/stategp-experiments all $(if $(QUICK),--quick)
 
 $(STUDIES): $(VENV)/.dev-ready
