@@ -1,0 +1,74 @@
+"""The command `stategp-experiments`, and what all studies share."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stategp_experiments
+from stategp_experiments import __main__ as command
+from stategp_experiments import figures
+
+HERE = Path(stategp_experiments.__file__).parent
+SHARED = {"__init__", "__main__", "figures", "folds", "baselines", "fourier", "additive_adam"}
+PARTS = {"airline_methods", "airline_starts"}
+
+
+def run(monkeypatch, *arguments):
+    monkeypatch.setattr("sys.argv", ["stategp-experiments", *arguments])
+    command.main()
+
+
+def test_every_study_is_listed_with_its_title(monkeypatch, capsys):
+    run(monkeypatch)
+    listed = capsys.readouterr().out
+    names = {file.stem for file in HERE.glob("*.py")} - SHARED - PARTS
+    assert names == {name.replace("-", "_") for name in [*command.PAPER, *command.OTHERS]}
+    for name in [*command.PAPER, *command.OTHERS]:
+        assert f"  {name} " in listed
+        assert command._title(name)
+        assert f"stategp-experiments {name}" in (HERE / f"{name.replace('-', '_')}.py").read_text()
+
+
+def test_an_unknown_study_is_named(monkeypatch):
+    with pytest.raises(SystemExit, match="no experiment 'sola'"):
+        run(monkeypatch, "sola")
+
+
+def test_missing_data_are_one_line(monkeypatch, tmp_path):
+    monkeypatch.setattr("stategp_experiments.solar.main", missing)
+    with pytest.raises(SystemExit, match=r"stategp-experiments: no such file$"):
+        run(monkeypatch, "solar")
+
+
+def missing(arguments):
+    raise FileNotFoundError("no such file")
+
+
+def test_all_runs_the_papers_in_order(monkeypatch, capsys):
+    seen = []
+    monkeypatch.setattr(command, "run", lambda name, arguments: seen.append((name, arguments)))
+    run(monkeypatch, "all", "--quick")
+    assert seen == [(name, ["--quick"]) for name in command.PAPER]
+
+
+def test_numbers_come_with_their_origin_and_pictures_as_png_and_pdf(tmp_path):
+    figures.write([{"value": np.float64(1.5), "row": np.arange(2)}], tmp_path / "numbers.json")
+    found = json.loads((tmp_path / "numbers.json").read_text())
+    assert found["results"] == [{"value": 1.5, "row": [0, 1]}]
+    assert {"date", "processor", "cores", "python", "versions"} <= found.keys()
+    figure, axis = figures.plt.subplots()
+    axis.plot([0, 1])
+    figures.save(figure, tmp_path / "folder" / "picture.png")
+    left = sorted(file.name for file in (tmp_path / "folder").iterdir())
+    assert left == ["picture.pdf", "picture.png"]
+
+
+def test_make_knows_every_study():
+    root = Path(__file__).parents[2]
+    made = (root / "Makefile").read_text().split("STUDIES := ")[1].splitlines()[0].split()
+    assert made == [*command.PAPER, *command.OTHERS]
+    scripts = tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["stategp-experiments"] == "stategp_experiments.__main__:main"
