@@ -235,6 +235,8 @@ def cold_start(bench, folder, quick):
         for state in ("empty cache", "filled cache"):
             named = case | {"name": f"first fit, {state}"}
             bench.run("stategp", named, "first-fit", environment={"STATEGP_CACHE": cache})
+    second = case | {"name": "second data set"}
+    bench.run("stategp", second, "second-fit", environment={"STATEGP_CACHE": "off"})
 
 
 PARTS = {

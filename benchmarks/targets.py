@@ -10,7 +10,8 @@ def seconds(results, who, work, n=None, m=None, likelihood="gaussian", **job):
     for one in reversed(results):
         same = one["who"] == who and one["work"] == work and (n is None or one["n"] == n)
         same = same and (m is None or one["m"] == m)
-        same = same and (work == "sweep" or not one["case"].startswith("growth"))
+        apart = one["case"].startswith(("growth", "Matérn-3/2 as any equation"))
+        same = same and (work == "sweep" or not apart)
         same = same and one["job"].get("likelihood", "gaussian") == likelihood
         same = same and all(one["job"].get(name) == value for name, value in job.items())
         if same and "seconds" in one:
@@ -124,6 +125,11 @@ def rows(results):
     for state, most in (("empty cache", "≤ 15 s"), ("filled cache", "≤ 6 s")):
         taken = field(results, "first-fit", "process_seconds", state)
         found.append((f"process start to first posterior, {state}", most, f"{taken:.1f} s"))
+    second, first = (field(results, "second-fit", name) for name in ("seconds", "first"))
+    found.append(
+        ("fit of a second data set of similar size, same process, empty cache", "",
+         f"{second:.1f} s after {first:.1f} s")
+    )  # fmt: skip
     step = seconds(results, "markovflow", "natural-step", mid, likelihood="bernoulli") / seconds(
         results, "stategp", "natural-step", mid, likelihood="bernoulli"
     )
