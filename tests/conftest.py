@@ -29,7 +29,7 @@ settings.register_profile(
     "stategp",
     deadline=None,
     derandomize=True,
-    max_examples=15,
+    max_examples=25,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("stategp")

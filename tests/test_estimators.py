@@ -45,9 +45,6 @@ SLOW = (
     "check_estimators_fit_returns_self",
     "check_fit_check_is_fitted",
     "check_regressors_no_decision_function",
-    "check_pipeline_consistency",
-    "check_readonly_memmap_input",
-    "check_n_features_in",
 )
 
 
