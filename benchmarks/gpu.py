@@ -16,8 +16,7 @@ import numpy as np
 import stategp as sg
 from benchmarks.ours import bound, bound_and_gradients, natural_step
 from stategp.data import WIDEST, cut_cells, observe, pack_rows
-from stategp.inference import Sight
-from stategp.inference._seeing import fastest_rate
+from stategp.inference import Sight, fastest_rate
 from stategp.parameters import to_vector
 from stategp.shapes import pad_inducing
 

@@ -14,17 +14,21 @@ import numpy as np
 import stategp as sg
 from benchmarks.peers import protocol
 from stategp.data import WIDEST, cut_cells, observe, pack_rows
-from stategp.inference import Collapsed, Sight, evidence, evidence_and_gradient, infer
-from stategp.inference._bound import (
+from stategp.inference import (
+    Collapsed,
+    Sight,
     evaluate,
+    evidence,
+    evidence_and_gradient,
+    fastest_rate,
     geometry,
+    infer,
+    objective_and_gradient,
     prior_mean,
+    pseudo_data,
     wanted_sites,
     with_gradient,
 )
-from stategp.inference._natural import objective_and_gradient
-from stategp.inference._seeing import fastest_rate
-from stategp.inference._starting_values import pseudo_data
 from stategp.parameters import to_vector, with_vector
 from stategp.shapes import pad_inducing
 

@@ -19,9 +19,17 @@ import optax
 import stategp as sg
 from stategp.chain import MeanCholesky, PairMarginals, kl_divergence
 from stategp.data import Observed, Table, observe_table
-from stategp.inference import Batches, Group, additive_scales, level, starting_additive
-from stategp.inference._additive import additive_geometry, node_moments
-from stategp.inference._gradient import logarithmic, prior_chain
+from stategp.inference import (
+    Batches,
+    Group,
+    additive_geometry,
+    additive_scales,
+    level,
+    logarithmic,
+    node_moments,
+    prior_chain,
+    starting_additive,
+)
 from stategp.parameters import to_vector, with_vector
 from stategp.shapes import pad_last
 

@@ -9,6 +9,7 @@ exact, and the only approximation left is that the components are independent un
 import numpy as np
 
 import stategp as sg
+from stategp_experiments import studies
 
 NOISE = 0.01
 KERNELS = [
@@ -18,6 +19,7 @@ KERNELS = [
 
 
 def main(arguments: list[str]) -> None:
+    studies.parser(__doc__, output=False).parse_args(arguments)
     print("correlation   mean's error   sd / exact sd: of f     of a component   corrected")
     for correlation in [0.0, 0.5, 0.8, 0.9, 0.95, 0.99]:
         rng = np.random.default_rng(0)

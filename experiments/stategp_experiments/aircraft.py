@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import stategp as sg
-from stategp_experiments import figures
+from stategp_experiments import studies
 
 
 def model() -> sg.GP:
@@ -25,7 +25,7 @@ def model() -> sg.GP:
 
 
 def picture(data, posterior: sg.Posterior, path: Path) -> None:
-    plt = figures.plt
+    plt = studies.plt
     figure, axes = plt.subplots(
         1, 3, figsize=(12, 3.6), width_ratios=[2.2, 1, 1], layout="constrained"
     )
@@ -49,13 +49,13 @@ def picture(data, posterior: sg.Posterior, path: Path) -> None:
     for axis, name, period, first in cycles:
         inside = data.x[-1] - period + np.linspace(0, period, 200)
         moments = posterior.components(inside)[name]
-        figures.band(axis, np.linspace(0, period, 200), *(np.asarray(v) for v in moments))
+        studies.band(axis, np.linspace(0, period, 200), *(np.asarray(v) for v in moments))
         axis.set(title=f"cycle of the {name}", xlabel=f"days from {first}", ylabel="log rate")
-    figures.save(figure, path)
+    studies.save(figure, path)
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__)
+    parser = studies.parser(__doc__)
     output = parser.parse_args(arguments).output
     data = sg.data.aircraft()
     print(f"{len(data.y)} days, {int(data.y.sum())} accidents")

@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import stategp as sg
-from stategp_experiments import airline_starts, figures
+from stategp_experiments import airline_starts, studies
 from stategp_experiments.airline_methods import METHODS, Learned
 
 PAPER = {  # MSE and NLPD, each with its standard deviation
@@ -96,7 +96,7 @@ def study(flights, plan: list[tuple[int, int]], steps: dict[str, int], path: Pat
                     f"NLPD {row['nlpd']:.4f}   {row['seconds']:6.1f} s, {row['steps']} steps",
                     flush=True,
                 )
-                figures.write(rows, path)
+                studies.write(rows, path)
     wanted = {(m, c, r, steps[m]) for c, n in plan for r in range(n) for m in METHODS}
     own = [row for row in rows if tuple(row[name] for name in KEY) in wanted]
     return own, posterior
@@ -160,7 +160,7 @@ def boxes(rows: list[dict], path: Path) -> None:
         frameon=False,
         fontsize=9,
     )
-    figures.save(figure, path)
+    studies.save(figure, path)
 
 
 def _keep_in_view(axis, values: list[float]) -> None:
@@ -184,15 +184,15 @@ def draw(posterior: sg.AdditivePosterior, path: Path) -> None:
     figure, axes = plt.subplots(2, 4, figsize=(12, 5), layout="constrained", sharey=True)
     for axis, name in zip(axes.flat, posterior.model.names, strict=True):
         at = np.linspace(0, 1, 200)
-        figures.band(axis, at, *posterior.components({name: at})[name])
+        studies.band(axis, at, *posterior.components({name: at})[name])
         axis.set_title(name, fontsize=9)
     figure.supxlabel("input, scaled")
     figure.supylabel("effect, in standard deviations of the delay")
-    figures.save(figure, path)
+    studies.save(figure, path)
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__, quick="10,000 rows, one repeat, few steps")
+    parser = studies.parser(__doc__, quick="10,000 rows, one repeat, few steps")
     parser.add_argument("--sizes", nargs="+", default=["10000", "100000", "1000000", "all"])
     parser.add_argument("--repeats", type=int, nargs="+", default=[10, 3, 3, 3])
     options = parser.parse_args(arguments)
@@ -217,4 +217,4 @@ def main(arguments: list[str]) -> None:
     )
     print(airline_starts.table(starts))
     airline_starts.picture(starts, options.output / f"airline_starts{suffix}.png")
-    figures.write(starts, options.output / f"airline_starts{suffix}.json")
+    studies.write(starts, options.output / f"airline_starts{suffix}.json")

@@ -13,7 +13,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from stategp_experiments import additive_adam, figures
+from stategp_experiments import additive_adam, studies
 from stategp_experiments.airline_methods import BATCH, model, with_all_rows
 
 STARTS = (1.0, 0.1, 0.01, 0.001)
@@ -76,4 +76,4 @@ def picture(rows: list[dict], path: Path) -> None:
         axis.set(xlabel="steps", ylabel=label, yscale="linear" if score == "mse" else "log")
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, ncols=5, loc="outside lower center", frameon=False, fontsize=9)
-    figures.save(figure, path)
+    studies.save(figure, path)

@@ -27,9 +27,8 @@ import numpy as np
 import stategp as sg
 from stategp.chain import PairMarginals, kl_divergence
 from stategp.data import Sound, observe
-from stategp.inference import geometry, latent_moments
-from stategp.inference._gradient import prior_chain
-from stategp_experiments import baselines, figures
+from stategp.inference import geometry, latent_moments, prior_chain
+from stategp_experiments import baselines, studies
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # told apart by the colour-blind, too
 LINES = {"S²VGP": "-", "SVGP": "--"}
@@ -214,7 +213,7 @@ def picture(cells: list[Cell]):
         "parameters": "variational parameters",
         "seconds": "seconds of one gradient",
     }
-    figure, axes = figures.plt.subplots(
+    figure, axes = studies.plt.subplots(
         1, 4, figsize=(13, 4), sharey=True, layout="constrained", squeeze=True
     )
     for axis, letter, (field, label) in zip(axes, "abcd", panels.items(), strict=True):
@@ -242,7 +241,7 @@ def picture(cells: list[Cell]):
 
 def gap_picture(gap: Gap):
     """The waveform, and the fit around the missing stretch."""
-    figure, (whole, near) = figures.plt.subplots(
+    figure, (whole, near) = studies.plt.subplots(
         2, 1, figsize=(11, 6), height_ratios=(1, 2), layout="constrained"
     )
     x, y, missing = 1e3 * gap.sound.x, gap.sound.y, gap.missing
@@ -252,7 +251,7 @@ def gap_picture(gap: Gap):
     whole.set(xlim=(x[0], x[-1]), xlabel="time (ms)", ylabel="amplitude", title="the recording")
     width = 1.5 * (end - start)
     shown = (x > start - width) & (x < end + width)
-    figures.band(
+    studies.band(
         near, x[shown], gap.mean[shown], gap.variance[shown], COLOURS[0], "mean ± 2 sd of f"
     )
     near.plot(x[shown & ~missing], y[shown & ~missing], "k.", ms=3, label="observed")
@@ -276,7 +275,7 @@ def part(sound: Sound, size: int) -> Sound:
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__, quick="J ≤ 2, 600 samples, M = 8, 16, 32")
+    parser = studies.parser(__doc__, quick="J ≤ 2, 600 samples, M = 8, 16, 32")
     options = parser.parse_args(arguments)
     whole = sg.data.vowel()
     f0 = pitch(whole)
@@ -301,7 +300,7 @@ def main(arguments: list[str]) -> None:
             gap = fill_gap(model, around, missing, states)
         numbers = {"f0": f0, "noise": noise, "N": len(sound.x), "kernels": learned}
         numbers |= {"cells": [cell._asdict() for cell in cells], "gap": gap and gap.numbers}
-        figures.write(numbers, options.output / f"audio{suffix}.json")
+        studies.write(numbers, options.output / f"audio{suffix}.json")
     print(f"\n{table(cells, gap)}\n")
-    figures.save(picture(cells), options.output / f"audio{suffix}.png")
-    figures.save(gap_picture(gap), options.output / f"audio_gap{suffix}.png")
+    studies.save(picture(cells), options.output / f"audio{suffix}.png")
+    studies.save(gap_picture(gap), options.output / f"audio_gap{suffix}.png")

@@ -19,7 +19,7 @@ from stategp import kernels as k
 from stategp.data import place_inducing
 from stategp.inference import infer
 from stategp.memory import make_room
-from stategp_experiments import figures
+from stategp_experiments import studies
 
 
 class Case(NamedTuple):
@@ -88,7 +88,7 @@ def true_errors(posterior: sg.Posterior, allowed: float) -> tuple[float, int]:
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__)
+    parser = studies.parser(__doc__, output=False)
     parser.add_argument("--only", nargs="*")
     only = parser.parse_args(arguments).only
     titles = ["N", "M", "stated", "true", "allowed", "min M", "ratio", "seconds"]

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import entr, expit, ndtr
 
 import stategp as sg
-from stategp_experiments import figures
+from stategp_experiments import studies
 
 MODEL = sg.GP(sg.kernels.Matern32(variance=1.0, lengthscale=1.0), "bernoulli")
 GRID = np.linspace(0, 7, 50)
@@ -128,7 +128,7 @@ def best_nlpd(labels: str) -> float:
 
 def picture(size: int, labels: list[str], path: Path) -> None:
     """Labels, the function behind them and the posterior, one panel for each kind of labels."""
-    figure, axes = figures.plt.subplots(
+    figure, axes = studies.plt.subplots(
         len(labels), 1, figsize=(9, 3.4 * len(labels)), sharex=True, squeeze=False,
         layout="constrained",
     )  # fmt: skip
@@ -140,18 +140,18 @@ def picture(size: int, labels: list[str], path: Path) -> None:
         jitter = np.random.default_rng(0).normal(0, 0.12, len(x))
         axis.plot(x, 10 * y - 5 + jitter, "k.", ms=2, alpha=0.4, label="labels (some)")
         axis.plot(at[at >= 0], truth(at[at >= 0]), "C2--", label="truth")
-        figures.band(axis, at, *posterior.predict_f(at), color="C3", label="f, mean ± 2 sd")
+        studies.band(axis, at, *posterior.predict_f(at), color="C3", label="f, mean ± 2 sd")
         axis.plot(GRID, np.full(50, -6.0), "|", color="C0", label="inducing locations")
         axis.set(ylabel="f", xlim=(-0.5, 7.5))
         axis.set_title(f"labels: {kind}", loc="left", fontsize=10)
     axes[-1, 0].set_xlabel("x")
     handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, ncols=4, loc="outside lower center", fontsize=9, frameon=False)
-    figures.save(figure, path)
+    studies.save(figure, path)
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__, quick="500 observations, two data sets")
+    parser = studies.parser(__doc__, quick="500 observations, two data sets")
     parser.add_argument("--datasets", type=int, default=20)
     parser.add_argument("--labels", nargs="+", choices=["sign", "drawn"], default=["sign", "drawn"])
     options = parser.parse_args(arguments)
@@ -161,7 +161,7 @@ def main(arguments: list[str]) -> None:
         size,
         options.labels,
         datasets,
-        done=lambda runs: figures.write([r._asdict() for r in runs], path.with_suffix(".json")),
+        done=lambda runs: studies.write([r._asdict() for r in runs], path.with_suffix(".json")),
     )
     print(table(runs))
     picture(size, options.labels, path)

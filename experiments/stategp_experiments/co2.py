@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 import stategp as sg
-from stategp_experiments import figures
+from stategp_experiments import studies
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__)
+    parser = studies.parser(__doc__)
     parser.add_argument("--kernel", help="an expression, in place of the default kernel")
     parser.add_argument("--folds", type=int, default=3, help="origins of the cross-validation")
     given = parser.parse_args(arguments)
@@ -55,5 +55,5 @@ def main(arguments: list[str]) -> None:
     axis.plot(test.ds, test.co2, ".", color="C3", ms=3, label="held out")
     axis.set_ylabel("CO₂ (ppm)")
     axis.legend(loc="upper left", frameon=False, fontsize=8)
-    figures.save(figure, given.output / "co2.png")
-    figures.write(numbers, given.output / "co2.json")
+    studies.save(figure, given.output / "co2.png")
+    studies.write(numbers, given.output / "co2.json")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import stategp as sg
-from stategp_experiments import figures, folds
+from stategp_experiments import folds, studies
 
 
 def model(likelihood="poisson") -> sg.GP:
@@ -22,7 +22,7 @@ def picture(data, posterior, path: Path) -> None:
     width = float(np.median(np.diff(data.x)))
     at = np.linspace(data.x[0] - 5, data.x[-1] + 5, 600)
     mean, variance = (np.asarray(v) for v in posterior.predict_f(at))
-    plt = figures.plt
+    plt = studies.plt
     figure, axis = plt.subplots(figsize=(9, 4), layout="constrained")
     bins = 15
     starts = np.arange(0, len(data.x), bins)
@@ -37,11 +37,11 @@ def picture(data, posterior, path: Path) -> None:
     axis.plot(at, np.exp(mean) / width, color="C0")
     axis.set(xlabel="year", ylabel="disasters per year", ylim=(0, 6), xlim=(at[0], at[-1]))
     axis.legend(frameon=False, loc="upper right")
-    figures.save(figure, path)
+    studies.save(figure, path)
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__)
+    parser = studies.parser(__doc__)
     output = parser.parse_args(arguments).output
     data = sg.data.coal()
     began = time.perf_counter()
@@ -54,4 +54,4 @@ def main(arguments: list[str]) -> None:
         scores = folds.nlpd(model(name), data, inducing=64)
         folds.show(name, scores)
         numbers[name] = scores.tolist()
-    figures.write(numbers, output / "coal.json")
+    studies.write(numbers, output / "coal.json")

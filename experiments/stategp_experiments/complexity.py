@@ -30,10 +30,17 @@ from jax.flatten_util import ravel_pytree
 
 import stategp as sg
 from stategp.data import Moments, observe
-from stategp.inference import Sight, evaluate, geometry, no_sites, prior_mean
-from stategp.inference._bound import wanted_sites, with_gradient
+from stategp.inference import (
+    Sight,
+    evaluate,
+    geometry,
+    no_sites,
+    prior_mean,
+    wanted_sites,
+    with_gradient,
+)
 from stategp.parameters import to_vector, with_vector
-from stategp_experiments import baselines, figures
+from stategp_experiments import baselines, studies
 
 SPAN = 100.0  # of the inputs
 Evaluation = tuple[Callable[[], Any], Any]  # what is timed, and q
@@ -231,7 +238,7 @@ def table(points: list[Point]) -> str:
 
 def picture(points: list[Point], path: Path) -> None:
     """Time against N, M and d."""
-    figure, axes = figures.plt.subplots(1, 3, figsize=(13, 4.8), sharey=True, layout="constrained")
+    figure, axes = studies.plt.subplots(1, 3, figsize=(13, 4.8), sharey=True, layout="constrained")
     titles = {"N": "observations N", "M": "inducing points M", "d": "dimension of the state d"}
     for axis, (ladder, title) in zip(axes, titles.items(), strict=True):
         for number, method in enumerate(PAPER):
@@ -248,16 +255,16 @@ def picture(points: list[Point], path: Path) -> None:
     axes[0].set_ylabel("seconds: bound and gradients")
     low, high = axes[0].get_ylim()
     axes[0].set_ylim(low, high * (high / low) ** 0.45)  # room for the legends
-    figures.save(figure, path)
+    studies.save(figure, path)
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__, quick="short ladders of small sizes: overhead dominates")
+    parser = studies.parser(__doc__, quick="short ladders of small sizes: overhead dominates")
     options = parser.parse_args(arguments)
     path = options.output / f"complexity{'_quick' if options.quick else ''}.png"
     points = study(
         QUICK if options.quick else LADDERS,
-        lambda points: figures.write([p._asdict() for p in points], path.with_suffix(".json")),
+        lambda points: studies.write([p._asdict() for p in points], path.with_suffix(".json")),
     )
     print(table(points))
     picture(points, path)

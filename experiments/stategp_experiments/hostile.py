@@ -15,7 +15,7 @@ import numpy as np
 import stategp as sg
 from stategp import kernels as k
 from stategp import likelihoods as lik
-from stategp_experiments import figures
+from stategp_experiments import studies
 
 LIKELIHOODS = {
     "gaussian": lik.Gaussian,
@@ -154,7 +154,7 @@ def one_fit(rng, name: str, sizes=(1, 2, 5, 40)) -> tuple[str, str | None]:
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__)
+    parser = studies.parser(__doc__, output=False)
     parser.add_argument("--fits", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="one likelihood")

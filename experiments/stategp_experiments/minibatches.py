@@ -10,11 +10,11 @@ import time
 import numpy as np
 
 import stategp as sg
-from stategp_experiments import figures
+from stategp_experiments import studies
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__)
+    parser = studies.parser(__doc__, output=False)
     parser.add_argument("--observations", type=int, default=100_000)
     parser.add_argument("--inducing", type=int, default=200)
     parser.add_argument("--batch-size", type=int, default=1000)

@@ -13,7 +13,7 @@ import numpy as np
 
 import stategp as sg
 from stategp.data import Folds
-from stategp_experiments import figures, folds
+from stategp_experiments import folds, studies
 
 
 def standardised() -> Folds:
@@ -30,7 +30,7 @@ def picture(data: Folds, posterior: sg.Posterior, path: Path) -> None:
     at = np.linspace(data.x[0] - 0.2, data.x[-1] + 0.2, 500)
     f_mean, f_variance = (np.asarray(v) for v in posterior.predict_f(at))
     y_mean, y_variance = (np.asarray(v) for v in posterior.predict_y(at))
-    plt = figures.plt
+    plt = studies.plt
     figure, axes = plt.subplots(
         2, 1, figsize=(9, 6), sharex=True, height_ratios=[2, 1], layout="constrained"
     )
@@ -38,7 +38,7 @@ def picture(data: Folds, posterior: sg.Posterior, path: Path) -> None:
     axes[0].fill_between(
         at, y_mean - spread, y_mean + spread, color="C1", alpha=0.2, lw=0, label="observations"
     )
-    figures.band(axes[0], at, f_mean[:, 0], f_variance[:, 0], label="mean function")
+    studies.band(axes[0], at, f_mean[:, 0], f_variance[:, 0], label="mean function")
     axes[0].plot(data.x, data.y, "k.", ms=4)
     axes[0].set_ylabel("acceleration (standardised)")
     axes[0].legend(frameon=False, loc="upper left", title="mean ± 2 sd")
@@ -53,11 +53,11 @@ def picture(data: Folds, posterior: sg.Posterior, path: Path) -> None:
     )
     axes[1].plot(at, np.exp(centre / 2), color="C3")
     axes[1].set(ylabel="noise sd", xlabel="time (standardised)", yscale="log", xlim=(at[0], at[-1]))
-    figures.save(figure, path)
+    studies.save(figure, path)
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__)
+    parser = studies.parser(__doc__)
     output = parser.parse_args(arguments).output
     data = standardised()
     began = time.perf_counter()
@@ -70,4 +70,4 @@ def main(arguments: list[str]) -> None:
         scores = folds.nlpd(model(name), data, inducing=40)
         folds.show(name, scores)
         numbers[name] = scores.tolist()
-    figures.write(numbers, output / "motorcycle.json")
+    studies.write(numbers, output / "motorcycle.json")

@@ -24,7 +24,7 @@ import optax
 import stategp as sg
 from stategp.data import observe
 from stategp.inference import evaluate_all, no_sites, pseudo_data, starting_state, take_steps
-from stategp_experiments import figures
+from stategp_experiments import studies
 
 KERNEL = sg.kernels.Matern32(variance=1.0, lengthscale=0.1)
 MODELS = {
@@ -177,7 +177,7 @@ def table(runs: list[Run]) -> str:
 
 def picture(runs: list[Run], path: Path) -> None:
     """Likelihoods side by side; against steps above, against time below."""
-    plt = figures.plt
+    plt = studies.plt
     figure, axes = plt.subplots(2, 2, figsize=(10, 7), sharey="col", layout="constrained")
     for column, likelihood in enumerate(MODELS):
         by_step, by_time = axes[:, column]
@@ -195,11 +195,11 @@ def picture(runs: list[Run], path: Path) -> None:
         by_step.legend(frameon=False, loc="upper right")
     for axis in axes[:, 0]:
         axis.set_ylabel("nats below the best bound")
-    figures.save(figure, path)
+    studies.save(figure, path)
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__, quick="two data sets of 200 points, 100 steps, one Adam")
+    parser = studies.parser(__doc__, quick="two data sets of 200 points, 100 steps, one Adam")
     parser.add_argument("--datasets", type=int, default=10)
     options = parser.parse_args(arguments)
     size, inducing, steps = (200, 20, 100) if options.quick else (1000, 50, 1000)
@@ -211,7 +211,7 @@ def main(arguments: list[str]) -> None:
     runs = study(
         problem,
         2 if options.quick else options.datasets,
-        lambda runs: figures.write([run._asdict() for run in runs], path.with_suffix(".json")),
+        lambda runs: studies.write([run._asdict() for run in runs], path.with_suffix(".json")),
     )
     print(table(runs))
     picture(runs, path)

@@ -19,7 +19,7 @@ import numpy as np
 import stategp as sg
 from stategp.data import Solar, observe
 from stategp.inference import starting_model
-from stategp_experiments import baselines, figures
+from stategp_experiments import baselines, studies
 
 
 class Run(NamedTuple):
@@ -167,12 +167,12 @@ def picture(data: Solar, runs: list[Run]):
     fewest = min(run.inducing for run in runs[1:])
     chosen = [r for r in runs if r.inducing == fewest]
     chosen = [*sorted(chosen, key=lambda r: r.method != "SVGP"), runs[0]]
-    figure, axes = figures.plt.subplots(
+    figure, axes = studies.plt.subplots(
         3, 1, figsize=(9, 7.5), sharex=True, sharey=True, layout="constrained"
     )
     at, z = grid(data, 1000), grid(data, fewest)
     for axis, run, letter in zip(axes, chosen, "abc", strict=True):
-        figures.band(axis, at, run.mean, run.variance, "C0", "mean ± 2 sd")
+        studies.band(axis, at, run.mean, run.variance, "C0", "mean ± 2 sd")
         axis.plot(data.x_train, data.y_train, "k.", ms=2.5, label="observed")
         axis.plot(data.x_test, data.y_test, "C1x", ms=3, mew=0.8, label="removed")
         title = "exact GP" if run is runs[0] else f"{run.method}, M = {run.inducing}"
@@ -191,7 +191,7 @@ def picture(data: Solar, runs: list[Run]):
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__, quick="M = 60 only")
+    parser = studies.parser(__doc__, quick="M = 60 only")
     options = parser.parse_args(arguments)
     counts, suffix = ([60], "_quick") if options.quick else ([60, 120, 195, 390], "")
     data = sg.data.solar()
@@ -203,7 +203,7 @@ def main(arguments: list[str]) -> None:
         twin = with_values(data, count, baselines.VALUES_AND_SLOPES).bound
         ours = next(r.bound for r in runs if (r.method, r.inducing) == ("S²VGP", count))
         print(f"  M = {count}: learned bound minus the dense twin's {ours - twin:+.1e}")
-    figures.save(picture(data, runs), options.output / f"solar{suffix}.png")
+    studies.save(picture(data, runs), options.output / f"solar{suffix}.png")
     left_out = {"mean", "variance"}
     numbers = [{k: v for k, v in r._asdict().items() if k not in left_out} for r in runs]
-    figures.write(numbers, options.output / f"solar{suffix}.json")
+    studies.write(numbers, options.output / f"solar{suffix}.json")

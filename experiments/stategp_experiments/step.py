@@ -13,7 +13,7 @@ import numpy as np
 import optax
 
 import stategp as sg
-from stategp_experiments import figures
+from stategp_experiments import studies
 
 k = sg.kernels
 
@@ -35,7 +35,7 @@ def models():
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__)
+    parser = studies.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args(arguments)
     rows = []
@@ -61,10 +61,10 @@ def main(arguments: list[str]) -> None:
             if seed == 0:
                 at = np.linspace(-1, 1, 400)
                 axis.plot(x[train], y[train], "k.", ms=3)
-                figures.band(axis, at, *posterior.predict_y(at))
+                studies.band(axis, at, *posterior.predict_y(at))
                 axis.set_title(f"{name}: {density:.2f}", fontsize=9)
     for name in models():
         own = [row["density"] for row in rows if row["model"] == name]
         print(f"{name}: {np.mean(own):.3f} ± {np.std(own):.3f}")
-    figures.save(figure, figures.RESULTS / "step.png")
-    figures.write(rows, figures.RESULTS / "step.json")
+    studies.save(figure, options.output / "step.png")
+    studies.write(rows, options.output / "step.json")

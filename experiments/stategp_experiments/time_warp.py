@@ -25,7 +25,7 @@ import numpy as np
 import optax
 
 import stategp as sg
-from stategp_experiments import figures
+from stategp_experiments import studies
 
 MISSING = ([(0.55, 0.6), (0.85, 0.9)], [(0.4, 0.5)])
 ADAM = optax.adam(0.01)
@@ -199,22 +199,22 @@ def claims(posterior: sg.DeepPosterior) -> dict:
 
 def draw(posterior: sg.DeepPosterior, series, path: Path) -> None:
     """The paper's five panels."""
-    figure, axes = figures.plt.subplots(5, 1, figsize=(8, 12), layout="constrained")
+    figure, axes = studies.plt.subplots(5, 1, figsize=(8, 12), layout="constrained")
     t, v = np.linspace(0, 1, 400), np.linspace(-1.0, 1.0, 200)
     functions = posterior.functions
     for number, color in enumerate(["C0", "C1"]):
         for axis, name, at, truth in [(axes[0], "a", t, warps), (axes[2], "g", v, distortions)]:
             label = f"${name}_{number + 1}$"
-            figures.band(axis, at, *functions[name][number].predict_f(at), color, label)
+            studies.band(axis, at, *functions[name][number].predict_f(at), color, label)
             axis.plot(at, truth(at)[number], "k--", lw=0.9, label="truth" if number else None)
-    figures.band(axes[1], t, *functions["f"].predict_f(t), "C2", "$f$")
+    studies.band(axes[1], t, *functions["f"].predict_f(t), "C2", "$f$")
     for number, sample in enumerate(functions["f"].sample_f(0, t, 10)):
         axes[1].plot(t, sample, color="C2", lw=0.5, alpha=0.5, label=None if number else "samples")
     axes[1].plot(t, shared(t), "k--", lw=0.9, label="truth")
     for number, (at, y, gone) in enumerate(series):
         axis = axes[3 + number]
         axis.plot(at[~gone], y[~gone], f"C{number}.", ms=2, label="observed")
-        figures.band(axis, t, *posterior.predict_y(t, number), f"C{number}", "mean ± 2 sd")
+        studies.band(axis, t, *posterior.predict_y(t, number), f"C{number}", "mean ± 2 sd")
         axis.plot(at[gone], y[gone], "ko", ms=4, mfc="none", mew=0.7, label="removed")
         axis.set_ylabel(f"$y_{number + 1}$")
     titles = ["warps", "shared function", "distortions", "series 1", "series 2"]
@@ -225,7 +225,7 @@ def draw(posterior: sg.DeepPosterior, series, path: Path) -> None:
         axis.set_ylim(low, high + 0.25 * (high - low))  # room for the legend
         axis.legend(loc="upper right", fontsize=9, ncols=4, frameon=False)
     axes[1].set_xlabel("warped $t$", labelpad=0)
-    figures.save(figure, path)
+    studies.save(figure, path)
 
 
 def one(noise: float, seed: int, quick: bool, path: Path) -> dict:
@@ -279,7 +279,7 @@ def table(rows: list[dict]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    parser = figures.parser(__doc__, quick="200 points, one run of few steps: no alignment")
+    parser = studies.parser(__doc__, quick="200 points, one run of few steps: no alignment")
     parser.add_argument("--noise", type=float, nargs="+", default=[0.05, 0.1])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--resume", action="store_true", help="keep the rows already written")
@@ -294,5 +294,5 @@ def main(arguments: list[str]) -> None:
             drawn = options.output / f"time_warp_{noise:g}{suffix}.png"
             rows = [*rows, one(noise, seed, options.quick, drawn)]
             print(table(rows[-1:]).splitlines()[2], flush=True)
-            figures.write(rows, path)
+            studies.write(rows, path)
     print(table(sorted(rows, key=lambda row: (row["noise"], row["seed"]))))

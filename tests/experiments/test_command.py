@@ -9,10 +9,10 @@ import pytest
 
 import stategp_experiments
 from stategp_experiments import __main__ as command
-from stategp_experiments import figures
+from stategp_experiments import studies
 
 HERE = Path(stategp_experiments.__file__).parent
-SHARED = {"__init__", "__main__", "figures", "folds", "baselines", "fourier", "additive_adam"}
+SHARED = {"__init__", "__main__", "studies", "folds", "baselines", "fourier", "additive_adam"}
 PARTS = {"airline_methods", "airline_starts"}
 
 
@@ -30,6 +30,19 @@ def test_every_study_is_listed_with_its_title(monkeypatch, capsys):
         assert f"  {name} " in listed
         assert command._title(name)
         assert f"stategp-experiments {name}" in (HERE / f"{name.replace('-', '_')}.py").read_text()
+
+
+@pytest.mark.parametrize("name", [*command.PAPER, *command.OTHERS])
+def test_every_study_says_what_it_takes_and_refuses_the_rest(name, monkeypatch, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run(monkeypatch, name, "--help")
+    assert ended.value.code == 0
+    helped = capsys.readouterr().out
+    assert f"usage: stategp-experiments {name}" in helped
+    assert ("--quick  " in helped) == (name in command.PAPER)
+    with pytest.raises(SystemExit) as ended:
+        run(monkeypatch, name, "--no-such-option")
+    assert ended.value.code == 2
 
 
 def test_an_unknown_study_is_named(monkeypatch):
@@ -55,13 +68,13 @@ def test_all_runs_the_papers_in_order(monkeypatch, capsys):
 
 
 def test_numbers_come_with_their_origin_and_pictures_as_png_and_pdf(tmp_path):
-    figures.write([{"value": np.float64(1.5), "row": np.arange(2)}], tmp_path / "numbers.json")
+    studies.write([{"value": np.float64(1.5), "row": np.arange(2)}], tmp_path / "numbers.json")
     found = json.loads((tmp_path / "numbers.json").read_text())
     assert found["results"] == [{"value": 1.5, "row": [0, 1]}]
     assert {"date", "processor", "cores", "python", "versions"} <= found.keys()
-    figure, axis = figures.plt.subplots()
+    figure, axis = studies.plt.subplots()
     axis.plot([0, 1])
-    figures.save(figure, tmp_path / "folder" / "picture.png")
+    studies.save(figure, tmp_path / "folder" / "picture.png")
     left = sorted(file.name for file in (tmp_path / "folder").iterdir())
     assert left == ["picture.pdf", "picture.png"]
 

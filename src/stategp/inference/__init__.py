@@ -5,11 +5,13 @@ from stategp.inference._additive import (
     Layout,
     NodeSites,
     additive_bound,
+    additive_geometry,
     additive_infer,
     additive_objective,
     lay_out,
     level,
     no_node_sites,
+    node_moments,
 )
 from stategp.inference._additive_batches import learn_additive_in_minibatches
 from stategp.inference._additive_effects import averages, joint_corrections
@@ -21,6 +23,8 @@ from stategp.inference._bound import (
     geometry,
     latent_moments,
     prior_mean,
+    wanted_sites,
+    with_gradient,
 )
 from stategp.inference._certificate import Certificate
 from stategp.inference._deep import (
@@ -39,7 +43,7 @@ from stategp.inference._deep import (
     xi_chains,
 )
 from stategp.inference._exact import evidence, evidence_and_gradient, knows_evidence
-from stategp.inference._gradient import learn_with_gradients
+from stategp.inference._gradient import learn_with_gradients, logarithmic, prior_chain
 from stategp.inference._laplace import (
     laplace_evidence,
     laplace_objective,
@@ -71,7 +75,7 @@ from stategp.inference._power_ep import (
     starting_propagation,
 )
 from stategp.inference._result import FitResult, Recorder, Report
-from stategp.inference._seeing import Sight
+from stategp.inference._seeing import Sight, fastest_rate
 from stategp.inference._starting_values import (
     additive_scales,
     pseudo_data,
@@ -103,6 +107,7 @@ __all__ = [
     "Sight",
     "Tape",
     "additive_bound",
+    "additive_geometry",
     "additive_infer",
     "additive_objective",
     "additive_scales",
@@ -119,6 +124,7 @@ __all__ = [
     "evaluate_all",
     "evidence",
     "evidence_and_gradient",
+    "fastest_rate",
     "first_sites",
     "first_xi",
     "geometry",
@@ -135,12 +141,15 @@ __all__ = [
     "learn_with_gradients",
     "learn_with_optax",
     "level",
+    "logarithmic",
     "maximise",
     "newton_steps",
     "no_node_sites",
     "no_sites",
+    "node_moments",
     "objective_and_gradient",
     "place_layers",
+    "prior_chain",
     "prior_mean",
     "propagated",
     "propagation_step",
@@ -155,5 +164,7 @@ __all__ = [
     "strongest_period",
     "take_steps",
     "transfer_sites",
+    "wanted_sites",
+    "with_gradient",
     "xi_chains",
 ]

@@ -18,8 +18,8 @@ import matplotlib.pyplot as plt
 RESULTS = Path("experiments/results")
 
 
-def parser(documentation: str, quick: str = "") -> argparse.ArgumentParser:
-    """The options of every study: --output, and --quick where `quick` says what that does."""
+def parser(documentation: str, quick: str = "", output: bool = True) -> argparse.ArgumentParser:
+    """Options: --output if anything is written, and --quick where `quick` says what that does."""
     name = documentation.split("stategp-experiments ")[1].split()[0]
     options = argparse.ArgumentParser(
         prog=f"stategp-experiments {name}",
@@ -28,7 +28,8 @@ def parser(documentation: str, quick: str = "") -> argparse.ArgumentParser:
     )
     if quick:
         options.add_argument("--quick", action="store_true", help=quick)
-    options.add_argument("--output", type=Path, default=RESULTS, help="folder (%(default)s)")
+    if output:
+        options.add_argument("--output", type=Path, default=RESULTS, help="folder (%(default)s)")
     return options
 
 
