@@ -15,10 +15,10 @@ import numpy as np
 
 import stategp as sg
 from benchmarks.ours import bound, bound_and_gradients, natural_step
-from stategp.data import WIDEST, cut_cells, observe, pack_rows
-from stategp.inference import Sight, fastest_rate
+from stategp._data import WIDEST, cut_cells, observe, pack_rows
+from stategp._inference import Sight, fastest_rate
+from stategp._runtime._shapes import pad_inducing
 from stategp.parameters import to_vector
-from stategp.shapes import pad_inducing
 
 
 def best_of(function, repeats=10):

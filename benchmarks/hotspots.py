@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks import ours
 from benchmarks.peers.protocol import Job
-from stategp.inference import evidence, evidence_and_gradient
+from stategp._inference import evidence, evidence_and_gradient
 
 
 def call(work, job, rows):

@@ -13,8 +13,8 @@ import numpy as np
 
 import stategp as sg
 from benchmarks.peers import protocol
-from stategp.data import WIDEST, cut_cells, observe, pack_rows
-from stategp.inference import (
+from stategp._data import WIDEST, cut_cells, observe, pack_rows
+from stategp._inference import (
     Collapsed,
     Sight,
     evaluate,
@@ -29,8 +29,8 @@ from stategp.inference import (
     wanted_sites,
     with_gradient,
 )
+from stategp._runtime._shapes import pad_inducing
 from stategp.parameters import to_vector, with_vector
-from stategp.shapes import pad_inducing
 
 
 def by_its_equation(variance=1.0, lengthscale=1.0):

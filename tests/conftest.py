@@ -20,7 +20,7 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
-from stategp.memory import make_room
+from stategp._runtime._memory import make_room
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")

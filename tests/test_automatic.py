@@ -30,7 +30,9 @@ def test_gaussian_observations_have_an_exact_certificate():
 
 
 def test_too_many_for_their_state_have_an_estimate(monkeypatch):
-    monkeypatch.setattr("stategp.automatic._AFFORDABLE", 9 * 400 - 1)  # of three by three, one less
+    monkeypatch.setattr(
+        "stategp._fitting._automatic._AFFORDABLE", 9 * 400 - 1
+    )  # of three by three, one less
     y = WAVE + 0.3 * np.random.default_rng(1).standard_normal(400)
     posterior = sg.fit(sg.GP(k.Matern52()), X, y, inducing="auto")
     found = posterior.certificate
@@ -62,7 +64,7 @@ def test_a_wave_much_shorter_than_the_span_is_not_called_noise():
 
 
 def test_interrupted_between_fits_keeps_the_last_one(monkeypatch):
-    import stategp.fitting as fitting
+    import stategp._fitting._fitting as fitting
 
     real, fits = (fitting.infer, fitting.learn_posterior), []
 

@@ -13,8 +13,8 @@ import pyarrow.parquet
 import pytest
 
 import stategp as sg
-from stategp.command import main
-from stategp.command._demo import run_demo, simulate
+from stategp._command import main
+from stategp._command._demo import run_demo, simulate
 
 N = 60
 DAYS = pd.date_range("2024-03-01", periods=N)
@@ -291,14 +291,14 @@ def test_ctrl_c_writes_nothing(when, run, folder, tmp_path, monkeypatch):
         def interrupt(*_, **__):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("stategp.forecasting._forecaster.fit", interrupt)
+        monkeypatch.setattr("stategp._forecasting._forecaster.fit", interrupt)
     else:
 
         def interrupt(self, step, value):
             if step == 2:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr("stategp.progress.Progress.__call__", interrupt)
+        monkeypatch.setattr("stategp._runtime._progress.Progress.__call__", interrupt)
     code, out, err = run(*FIT, *TINY, "-o", tmp_path / "model.stategp")
     assert (code, out) == (130, "")
     assert err.splitlines()[-1] == "stategp: interrupted before the work was done"
@@ -334,9 +334,9 @@ def test_the_demonstration_on_less_data(tmp_path, monkeypatch, capsys):
         return {name: column[-N * 20 :: 20] for name, column in data.items()}
 
     made = sg.Forecaster("matern32(10d)", "negative-binomial", inducing=8)
-    monkeypatch.setattr("stategp.command._demo.simulate", less)
+    monkeypatch.setattr("stategp._command._demo.simulate", less)
     monkeypatch.setattr(sg, "Forecaster", lambda **_: made)
-    monkeypatch.setattr("stategp.fitting._warn", lambda result: None)
+    monkeypatch.setattr("stategp._fitting._fitting._warn", lambda result: None)
     run_demo(tmp_path / "demo")
     out = capsys.readouterr().out
     assert "forecast of the first day:" in out

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import stategp as sg
-from stategp.command import main
+from stategp._command import main
 
 ROOT = Path(__file__).parent.parent
 GUIDE = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stategp as sg
-from stategp.durations import days, describe
+from stategp._durations import days, describe
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import stategp as sg
-from stategp.estimators import GPClassifier, GPRegressor
+from stategp._estimators import GPClassifier, GPRegressor
 
 k = sg.kernels
 
@@ -235,6 +235,6 @@ def test_one_class():
 
 def test_without_scikit_learn(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    monkeypatch.delitem(sys.modules, "stategp.estimators")
+    monkeypatch.delitem(sys.modules, "stategp._estimators")
     with pytest.raises(ImportError, match=r'need scikit-learn: pip install "stategp\[sklearn\]"'):
-        importlib.import_module("stategp.estimators")
+        importlib.import_module("stategp._estimators")

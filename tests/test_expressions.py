@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import stategp as sg
 from stategp import kernels as k
-from stategp.expressions import parse_kernel, write_kernel
+from stategp._expressions import parse_kernel, write_kernel
 from stategp.kernels import Kernel
 
 

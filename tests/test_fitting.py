@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 import stategp as sg
 from stategp import kernels as k
-from stategp.inference import maximise
+from stategp._inference import maximise
 from stategp.parameters import to_vector, with_vector
 from tests import dense
 

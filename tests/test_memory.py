@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from stategp.memory import make_room
+from stategp._runtime._memory import make_room
 
 
 def test_programs_are_dropped_when_there_are_many_maps_and_work_again():

@@ -11,9 +11,9 @@ from scipy import stats
 
 import stategp as sg
 from stategp import plots
+from stategp._story import Story, find_gaps, in_columns, tell
+from stategp._story._grids import make_grid
 from stategp.report import render
-from stategp.story import Story, find_gaps, in_columns, tell
-from stategp.story._grids import make_grid
 from tests.stories import gaussian_posterior, poisson_posterior, to_time
 
 DRAWN = [plots.plot, plots.plot_components, plots.plot_trace, plots.plot_checks]

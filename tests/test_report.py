@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stategp._story import Story, tell
 from stategp.report import render, write_report
-from stategp.story import Story, tell
 from tests.stories import gaussian_posterior, poisson_posterior, to_time
 
 HOSTILE = "</script><script>window.broken = 1</script><img src=x onerror=alert(1)> {{call}} & \"'"

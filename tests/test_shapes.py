@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import stategp as sg
-from stategp.compilation import _forget_the_oldest, keep_compiled_programs
-from stategp.shapes import pad_inducing, padded_blocks, padded_size
+from stategp._runtime._compilation import _forget_the_oldest, keep_compiled_programs
+from stategp._runtime._shapes import pad_inducing, padded_blocks, padded_size
 
 
 def test_sizes_are_few_and_never_too_small():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 import stategp as sg
-from stategp.command._demo import simulate
+from stategp._command._demo import simulate
 
 IMAGES = Path(__file__).parent.parent / "images"
 

@@ -17,9 +17,8 @@ import numpy as np
 import optax
 
 import stategp as sg
-from stategp.chain import MeanCholesky, PairMarginals, kl_divergence
-from stategp.data import Observed, Table, observe_table
-from stategp.inference import (
+from stategp._data import Observed, Table, observe_table
+from stategp._inference import (
     Batches,
     Group,
     additive_geometry,
@@ -30,8 +29,9 @@ from stategp.inference import (
     prior_chain,
     starting_additive,
 )
+from stategp._runtime._shapes import pad_last
+from stategp.chain import MeanCholesky, PairMarginals, kl_divergence
 from stategp.parameters import to_vector, with_vector
-from stategp.shapes import pad_last
 
 INDUCING = 61  # days of the week and of the month lie on this grid
 

@@ -16,9 +16,9 @@ import numpy as np
 
 import stategp as sg
 from stategp import kernels as k
-from stategp.data import place_inducing
-from stategp.inference import infer
-from stategp.memory import make_room
+from stategp._data import place_inducing
+from stategp._inference import infer
+from stategp._runtime._memory import make_room
 from stategp_experiments import studies
 
 

@@ -29,8 +29,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import stategp as sg
-from stategp.data import Moments, observe
-from stategp.inference import (
+from stategp._data import Moments, observe
+from stategp._inference import (
     Sight,
     evaluate,
     geometry,

@@ -22,8 +22,8 @@ import numpy as np
 import optax
 
 import stategp as sg
-from stategp.data import observe
-from stategp.inference import evaluate_all, no_sites, pseudo_data, starting_state, take_steps
+from stategp._data import observe
+from stategp._inference import evaluate_all, no_sites, pseudo_data, starting_state, take_steps
 from stategp_experiments import studies
 
 KERNEL = sg.kernels.Matern32(variance=1.0, lengthscale=0.1)

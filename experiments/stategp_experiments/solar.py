@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 import stategp as sg
-from stategp.data import Solar, observe
-from stategp.inference import starting_model
+from stategp._data import Solar, observe
+from stategp._inference import starting_model
 from stategp_experiments import baselines, studies
 
 

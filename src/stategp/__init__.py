@@ -4,6 +4,8 @@ Importing stategp turns on JAX's 64-bit mode (everything here is double precisio
 is set, JAX's cache of compiled programs.
 """
 
+# ruff: noqa: E402
+
 import importlib
 from typing import Any
 
@@ -11,25 +13,27 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
-from stategp.compilation import keep_compiled_programs  # noqa: E402
+from stategp._runtime import keep_compiled_programs
 
 keep_compiled_programs()
 
-from stategp import chain, data, kernels, likelihoods, means, priors  # noqa: E402
-from stategp.additive import AdditivePosterior  # noqa: E402
-from stategp.automatic import Auto  # noqa: E402
-from stategp.deep import DeepPosterior  # noqa: E402
-from stategp.expressions import parse_kernel, write_kernel  # noqa: E402
-from stategp.files import load  # noqa: E402
-from stategp.fitting import NotConvergedWarning, condition, fit  # noqa: E402
-from stategp.forecasting import Forecaster  # noqa: E402
-from stategp.inference import Certificate, FitResult, PowerEP  # noqa: E402
-from stategp.models import GP, AdditiveGP, DeepGP, Layer  # noqa: E402
-from stategp.parameters import Parameter, fixed, parameter  # noqa: E402
-from stategp.posterior import Posterior  # noqa: E402
-from stategp.sampling import LogPosterior, log_posterior  # noqa: E402
+from stategp import chain, data, kernels, likelihoods, means, priors
+from stategp._expressions import parse_kernel, write_kernel
+from stategp._fitting import (
+    Auto,
+    LogPosterior,
+    NotConvergedWarning,
+    condition,
+    fit,
+    log_posterior,
+)
+from stategp._forecasting import Forecaster
+from stategp._inference import Certificate, FitResult, PowerEP
+from stategp._models import GP, AdditiveGP, DeepGP, Layer
+from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior, load
+from stategp.parameters import Parameter, fixed, parameter
 
-_LAZY = {"GPClassifier": "estimators", "GPRegressor": "estimators", "plots": "", "report": ""}
+_LAZY = {"GPClassifier": "_estimators", "GPRegressor": "_estimators", "plots": "", "report": ""}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,6 @@
 """`python -m stategp` is the command `stategp`."""
 
-from stategp.command import main
+from stategp._command import main
 
 if __name__ == "__main__":
     main()

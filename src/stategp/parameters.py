@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from stategp.durations import days
+from stategp._durations import days
 from stategp.priors import Prior, as_pytree
 
 __all__ = ["Parameter", "Value", "fixed", "parameter"]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from stategp.story import Band, Story, in_columns
+from stategp._story import Band, Story, in_columns
 
 try:
     import matplotlib.dates
@@ -37,7 +37,7 @@ def plot(story: Story, *, ax: Axes | None = None) -> Figure:
     """Data, mean and intervals, with the inducing points, the gaps and where the forecast begins.
 
     >>> import numpy as np, stategp as sg
-    >>> from stategp.story import tell
+    >>> from stategp._story import tell
     >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
     >>> plot(tell(posterior, points=50)).savefig(io.BytesIO())
     """

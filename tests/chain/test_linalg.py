@@ -7,9 +7,9 @@ import pytest
 
 import stategp as sg
 from stategp import chain
+from stategp._linalg import apply, in_entries, psd_solve, tilt, times
+from stategp._projection import project
 from stategp.chain import _linalg, _recursion
-from stategp.chain._linalg import apply, in_entries, psd_solve, tilt, times
-from stategp.projection import project
 from tests import jitted
 
 

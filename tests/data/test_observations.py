@@ -5,7 +5,7 @@ import pytest
 
 import stategp as sg
 from stategp import kernels as k
-from stategp.data import observe, place_inducing
+from stategp._data import observe, place_inducing
 
 X = np.arange(6.0)
 Y = np.sin(X)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import stategp as sg
 from stategp import kernels as k
-from stategp.data import Moments, Observations, Rows, cut_cells, observe
-from stategp.inference import Collapsed, Sight
-from stategp.inference._seeing import fastest_rate
+from stategp._data import Moments, Observations, Rows, cut_cells, observe
+from stategp._inference import Collapsed, Sight
+from stategp._inference._seeing import fastest_rate
 from stategp.parameters import to_vector
 
 N = 800

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import stategp as sg
-from stategp.forecasting._defaults import default_kernel
+from stategp._forecasting._defaults import default_kernel
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -32,7 +32,7 @@ def fitted(frame, kernel="matern32(10d)", likelihood="gaussian", **options):
 def _few_steps():
     """Five steps of learning are enough here, and seldom reach an optimum."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stategp.fitting._warn", lambda result: None)
+        patch.setattr("stategp._fitting._fitting._warn", lambda result: None)
         yield
 
 

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 import stategp as sg
+from stategp._data import observe_table, place_all
+from stategp._inference._additive import additive_infer, lay_out, no_node_sites
+from stategp._posteriors._prediction import predict
 from stategp.chain import MeanMap, prior_transitions, sweep
 from stategp.chain import Sites as ChainSites
-from stategp.data import observe_table, place_all
-from stategp.inference._additive import additive_infer, lay_out, no_node_sites
 from stategp.parameters import to_vector, with_vector
-from stategp.prediction import predict
 
 k = sg.kernels
 NOISE = 0.04
@@ -97,7 +97,7 @@ def test_one_input_is_the_plain_gp_whatever_the_likelihood(likelihood):
 
 
 def test_gradient_of_the_bound():
-    from stategp.inference import additive_objective
+    from stategp._inference import additive_objective
 
     x, y = correlated()
     model = two_inputs()

@@ -7,8 +7,8 @@ import pytest
 import stategp as sg
 from stategp import kernels as k
 from stategp import likelihoods as lik
-from stategp.data import observe
-from stategp.inference import ep_objective, laplace_objective
+from stategp._data import observe
+from stategp._inference import ep_objective, laplace_objective
 from stategp.parameters import to_vector
 from tests import dense, dense_inference
 

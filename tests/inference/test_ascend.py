@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stategp.inference._ascend import ascend
+from stategp._inference._ascend import ascend
 
 
 def climb(rate, *, start=4.0, noise=0.0, steps=200, breaks_at=None, **changes):

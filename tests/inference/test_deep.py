@@ -7,8 +7,8 @@ import optax
 import pytest
 
 import stategp as sg
-from stategp.inference._deep import DeepState, Output, deep_bound, deep_step, first_sites, first_xi
-from stategp.models._deep import Latent
+from stategp._inference._deep import DeepState, Output, deep_bound, deep_step, first_sites, first_xi
+from stategp._models._deep import Latent
 from stategp.parameters import to_vector
 
 k = sg.kernels

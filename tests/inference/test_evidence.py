@@ -9,10 +9,10 @@ from scipy.stats import multivariate_normal
 
 import stategp as sg
 from stategp import kernels as k
-from stategp.data import AtInducing, observe, pad_observations
-from stategp.inference import Collapsed, evidence, evidence_and_gradient, knows_evidence
+from stategp._data import AtInducing, observe, pad_observations
+from stategp._inference import Collapsed, evidence, evidence_and_gradient, knows_evidence
+from stategp._runtime._shapes import pad_inducing
 from stategp.parameters import to_vector, with_vector
-from stategp.shapes import pad_inducing
 
 NOISE = 0.1
 KERNELS = {  # of states with 1, 2, 3, 5 dimensions

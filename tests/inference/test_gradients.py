@@ -7,8 +7,8 @@ import pytest
 
 import stategp as sg
 from stategp import kernels as k
-from stategp.data import observe, place_inducing
-from stategp.inference import Collapsed, infer
+from stategp._data import observe, place_inducing
+from stategp._inference import Collapsed, infer
 from stategp.parameters import log_prior, to_vector, with_vector
 
 MODELS = {

@@ -7,7 +7,7 @@ import pytest
 
 from stategp import chain
 from stategp import kernels as k
-from stategp.projection import project
+from stategp._projection import project
 
 X = np.sort(np.random.default_rng(0).uniform(-0.3, 3.3, 30))
 Z = jnp.array([0.0, 0.8, 1.5, 3.0])

@@ -152,7 +152,7 @@ def test_gross_outliers_converge_and_are_ignored():
 
 
 def test_interruption_keeps_what_was_reached(monkeypatch):
-    import stategp.learning._posteriors as posteriors
+    import stategp._fitting._posteriors as posteriors
 
     calls, real = [], posteriors.take_steps
 

@@ -128,7 +128,7 @@ def test_deterministic_components_outside_and_between_inducing_points():
 def test_conditionals_keep_their_digits_at_every_scale():
     """Residual variances of p(f(x) | u) against a reference in many digits."""
     mpmath = pytest.importorskip("mpmath")
-    from stategp.projection import project
+    from stategp._projection import project
 
     for ratio in [1e-6, 1e-3, 1.0, 30.0]:  # interval length over lengthscale
         kernel = k.Matern52(lengthscale=1.0 / ratio)

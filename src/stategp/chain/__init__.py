@@ -1,5 +1,6 @@
 """How Gauss–Markov chains compute."""
 
+from stategp._linalg import psd_cholesky, psd_solve
 from stategp.chain._block_tridiagonal import (
     BlockBidiagonal,
     BlockTridiagonal,
@@ -7,7 +8,6 @@ from stategp.chain._block_tridiagonal import (
 )
 from stategp.chain._evidence import log_evidence
 from stategp.chain._information import Potentials
-from stategp.chain._linalg import psd_cholesky, psd_solve
 from stategp.chain._parameterisations import (
     Expectation,
     MeanCholesky,
@@ -27,9 +27,11 @@ from stategp.chain._sites import (
     prior_transitions,
 )
 from stategp.chain._sweep import (
+    Affine,
     MeanMap,
     Messages,
     Swept,
+    follow,
     kl_to_prior,
     local_log_normaliser,
     log_normaliser,
@@ -38,6 +40,7 @@ from stategp.chain._sweep import (
 )
 
 __all__ = [
+    "Affine",
     "BlockBidiagonal",
     "BlockTridiagonal",
     "Expectation",
@@ -52,6 +55,7 @@ __all__ = [
     "Transitions",
     "entropy",
     "expected_log_sites",
+    "follow",
     "kl_divergence",
     "kl_to_prior",
     "local_log_normaliser",

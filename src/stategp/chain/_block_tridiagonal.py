@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, ScalarLike
 
-from stategp.chain._linalg import cholesky, solve_lower, solve_upper
+from stategp._linalg import cholesky, solve_lower, solve_upper
 
 
 class BlockTridiagonal(eqx.Module):

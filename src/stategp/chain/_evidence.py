@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from stategp.chain._linalg import apply, dot, outer, symmetric, times
+from stategp._linalg import apply, dot, outer, symmetric, times
 from stategp.chain._sites import Transitions
 
 _ONE_KERNEL = 2  # the largest dimension of states whose loops become one kernel

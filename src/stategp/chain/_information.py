@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stategp.chain._linalg import psd_cholesky, symmetric
+from stategp._linalg import psd_cholesky, symmetric
 from stategp.chain._sites import Elements, PairMarginals, Sites, Transitions, absorb_one
 
 

@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from stategp._linalg import apply, dot, in_entries, symmetric, tilt, times, transpose
 from stategp.chain._block_tridiagonal import BlockTridiagonal, reverse_subset_inverse
-from stategp.chain._linalg import apply, dot, in_entries, symmetric, tilt, times, transpose
 from stategp.chain._parameterisations import MeanCholesky
 from stategp.kernels import Kernel
 

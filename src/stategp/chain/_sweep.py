@@ -11,13 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stategp.chain._information import (
-    Potentials,
-    local_from_potentials,
-    sample_indefinite,
-    sweep_indefinite,
-)
-from stategp.chain._linalg import (
+from stategp._linalg import (
     apply,
     dot,
     identity,
@@ -28,6 +22,12 @@ from stategp.chain._linalg import (
     tilt,
     times,
     transpose,
+)
+from stategp.chain._information import (
+    Potentials,
+    local_from_potentials,
+    sample_indefinite,
+    sweep_indefinite,
 )
 from stategp.chain._recursion import How, blocks, over_blocks, recurse
 from stategp.chain._sites import (

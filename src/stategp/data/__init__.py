@@ -1,4 +1,4 @@
-"""In what shape the data travels."""
+"""Data sets of the studies, read from disk or downloaded."""
 
 from stategp.data._loaders import (
     Counts,
@@ -15,64 +15,19 @@ from stategp.data._loaders import (
     solar,
     vowel,
 )
-from stategp.data._observations import (
-    AtInducing,
-    Observations,
-    check_support,
-    distinct_inputs,
-    extra_values,
-    numbers,
-    observe,
-    place_inducing,
-    relative_inputs,
-)
-from stategp.data._packing import WIDEST, cut_cells, pack_moments, pack_rows, pad_observations
-from stategp.data._table import (
-    Observed,
-    Table,
-    as_columns,
-    column_names,
-    observe_table,
-    place_all,
-)
-from stategp.data._views import Expected, Moments, Rows, View
 
 __all__ = [
-    "WIDEST",
-    "AtInducing",
     "Counts",
-    "Expected",
     "Flights",
     "Folds",
-    "Moments",
     "Monthly",
-    "Observations",
-    "Observed",
-    "Rows",
     "Solar",
     "Sound",
-    "Table",
-    "View",
     "aircraft",
     "airline",
-    "as_columns",
-    "check_support",
     "co2",
     "coal",
-    "column_names",
-    "cut_cells",
-    "distinct_inputs",
-    "extra_values",
     "motorcycle",
-    "numbers",
-    "observe",
-    "observe_table",
-    "pack_moments",
-    "pack_rows",
-    "pad_observations",
-    "place_all",
-    "place_inducing",
-    "relative_inputs",
     "solar",
     "vowel",
 ]

@@ -14,13 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from stategp._linalg import Entries
 from stategp.parameters import Parameter
 
 Scalar = Float[Array, ""] | float
 State = Float[Array, " dim"]
 Matrix = Float[Array, "dim dim"]
 Steps = Float[Array, "*steps"]
-Entries = list[list[Any]]  # of a matrix; an entry that is always zero may be the number 0.0
 
 
 class Kernel(eqx.Module):

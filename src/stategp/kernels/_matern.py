@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp.kernels._base import Entries, Kernel, Matrix, Scalar, State, Steps
+from stategp._linalg import Entries
+from stategp.kernels._base import Kernel, Matrix, Scalar, State, Steps
 from stategp.kernels._special import incomplete_gamma_table
 from stategp.parameters import Parameter, Value, positive
 

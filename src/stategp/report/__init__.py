@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from stategp._story import Curve, Story
 from stategp.report import _svg
 from stategp.report._carried import carried
 from stategp.report._text import aligned, escape, in_words, number, span_in_words, table, when
-from stategp.story import Curve, Story
 
 __all__ = ["render", "write_report"]
 
@@ -29,7 +29,7 @@ def write_report(story: Story, path: Any) -> None:
     """Write the report to a file, which appears when it is complete.
 
     >>> import numpy as np, stategp as sg, tempfile
-    >>> from stategp.story import tell
+    >>> from stategp._story import tell
     >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_report(tell(posterior, points=50), f"{folder}/report.html")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stategp.story import Band, Story, in_columns
+from stategp._story import Band, Story, in_columns
 
 _MOST_POINTS = 100_000  # observations carried one by one
 _BINS = 16_384  # above that: range and mean in each of these, and the last observations in full

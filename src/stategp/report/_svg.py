@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.special import ndtri
 
+from stategp._story import Story
 from stategp.report._text import escape
-from stategp.story import Story
 
 _WIDTH, _HEIGHT = 460, 270
 _RIGHT, _TOP, _BOTTOM = 448, 8, 226

@@ -1,0 +1,80 @@
+"""What a model file holds; what a table holds, and what would be fitted to it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stategp._command._tables import read_table, span_in_words
+from stategp._durations import describe
+from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._defaults import default_kernel
+from stategp._forecasting._frames import as_frame, number_column, time_column
+from stategp._story import user_units
+
+
+def facts(forecaster: Any) -> dict[str, Any]:
+    """What there is to say of a fitted forecaster, in plain values."""
+    fitted = forecaster.fitted
+    posterior, axis = fitted.posterior, fitted.axis
+    x = user_units(posterior.data.x[[0, -1]], posterior.data.origin, 2)
+    found: dict[str, Any] = {
+        "target": fitted.target,
+        "time": f"{fitted.time}, {span_in_words(axis, x)}",
+        "observations": len(posterior.data),
+        "inducing points": len(posterior.relative_inducing),
+        "kernel": forecaster.learned_kernel,
+        "likelihood": repr(posterior.model.likelihood),
+        "mean": repr(posterior.model.mean),
+        "bound on log p(y)": posterior.elbo,
+    }
+    if posterior.certificate is not None:
+        found["certificate"] = str(posterior.certificate)
+    if posterior.fit_result is not None:
+        found["converged"] = posterior.fit_result.converged
+        found["fit"] = str(posterior.fit_result)
+    return found
+
+
+def describe_table(path: Path, time: str, target: str) -> dict[str, Any]:
+    table = as_frame(read_table(path, [time, target]))
+    instants = time_column(table, time)
+    axis = TimeAxis.of(instants)
+    x = np.asarray(axis.numbers(instants, f"column {time!r}"), dtype=float)
+    y = number_column(table, target)
+    seen = np.isfinite(y)
+    if not seen.any():
+        raise ValueError(f"column {target!r} of {path} holds no number")
+    distinct = np.unique(x)
+    spacing = float(np.median(np.diff(distinct))) if len(distinct) > 1 else 0.0
+    widest = float(np.max(np.diff(distinct))) if len(distinct) > 1 else 0.0
+
+    def length(value: float) -> str:
+        return describe(value) if axis.dates and value > 0 else f"{value:g}"
+
+    values = y[seen]
+    whole = bool(np.all(values == np.round(values)) and values.min() >= 0)
+    return {
+        "rows": len(x),
+        "time": f"{time}, {span_in_words(axis, distinct[[0, -1]])}",
+        "usual step": length(spacing),
+        "widest gap": length(widest),
+        "repeated times": len(x) - len(distinct),
+        "target": target,
+        "missing": int((~seen).sum()),
+        "smallest, median, largest": ", ".join(
+            f"{v:.6g}" for v in (values.min(), np.median(values), values.max())
+        ),
+        "looks like": _looks_like(values, whole),
+        "kernel unless given": default_kernel(x[seen], values, axis.dates),
+    }
+
+
+def _looks_like(values: np.ndarray, whole: bool) -> str:
+    if set(np.unique(values[:1000])) <= {0.0, 1.0} and set(np.unique(values)) <= {0.0, 1.0}:
+        return "yes or no: --likelihood bernoulli"
+    if whole and values.max() < 1e6:
+        return "counts: --likelihood poisson (or negative-binomial)"
+    if values.min() > 0 and values.max() > 100 * np.median(values):
+        return "positive, with a long tail: --likelihood gamma"
+    return "measurements: --likelihood gaussian (or student-t, where some are far out)"

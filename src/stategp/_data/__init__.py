@@ -1,0 +1,50 @@
+"""In what shape the data travels."""
+
+from stategp._data._observations import (
+    AtInducing,
+    Observations,
+    check_support,
+    distinct_inputs,
+    extra_values,
+    numbers,
+    observe,
+    place_inducing,
+    relative_inputs,
+)
+from stategp._data._packing import WIDEST, cut_cells, pack_moments, pack_rows, pad_observations
+from stategp._data._table import (
+    Observed,
+    Table,
+    as_columns,
+    column_names,
+    observe_table,
+    place_all,
+)
+from stategp._data._views import Expected, Moments, Rows, View
+
+__all__ = [
+    "WIDEST",
+    "AtInducing",
+    "Expected",
+    "Moments",
+    "Observations",
+    "Observed",
+    "Rows",
+    "Table",
+    "View",
+    "as_columns",
+    "check_support",
+    "column_names",
+    "cut_cells",
+    "distinct_inputs",
+    "extra_values",
+    "numbers",
+    "observe",
+    "observe_table",
+    "pack_moments",
+    "pack_rows",
+    "pad_observations",
+    "place_all",
+    "place_inducing",
+    "relative_inputs",
+]

@@ -1,0 +1,279 @@
+"""Data at the door: checked once, sorted, and measured from an origin that is kept.
+
+Inputs are stored as differences from the first one, taken in integer arithmetic where they are
+integers, so that nanosecond timestamps near 10¹⁸ lose nothing.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from stategp._data._views import Expected, Latent, Origin, View, positive_precision
+from stategp.likelihoods import Gaussian, Likelihood
+
+if TYPE_CHECKING:
+    Column = Array
+else:  # the user's data stay on the host until something is computed with them
+    Column = Float[Array | np.ndarray, " points"]
+
+
+class Observations(View):
+    """Observations in order of x, without the missing ones."""
+
+    x: Column  # measured from the origin
+    y: Column
+    # What the likelihood reads beside y (noise variance, exposure, …), and how often each counts.
+    extra: Column
+    weights: Column
+    origin: Origin
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def nodes(self) -> Float[Array, " points"]:
+        return jnp.asarray(self.x)
+
+    @property
+    def user_nodes(self) -> Float[Array, " points"]:
+        return self.nodes + self.origin
+
+    @property
+    def total(self) -> Float[Array, ""]:
+        return jnp.sum(jnp.asarray(self.weights))
+
+    def expected(
+        self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
+    ) -> Expected:
+        value, slope, curvature = likelihood.expected_slopes(self._y, mean, variance, self._extra)
+        if clip:
+            curvature = jnp.minimum(curvature, 0.0)
+        return Expected(self._sum(value), self._weigh(slope), self._weigh(curvature))
+
+    def log_density(
+        self, likelihood: Likelihood, mean: Latent, variance: Latent
+    ) -> Float[Array, ""]:
+        return self._sum(likelihood.expected_log_density(self._y, mean, variance, self._extra))
+
+    def start(self, likelihood: Likelihood, guess: Latent, shift: Latent) -> tuple[Latent, Latent]:
+        found = self.expected(likelihood, guess, likelihood.guess_variance(guess))
+        precision = positive_precision(likelihood, found.curvature)
+        return found.slope + precision * (guess - shift), precision
+
+    def highest(self, likelihood: Likelihood) -> Float[Array, ""]:
+        return self._sum(likelihood.highest_log_density(self._y, self._extra))
+
+    @property
+    def _y(self) -> Float[Array, " points"]:
+        return jnp.asarray(self.y)
+
+    @property
+    def _extra(self) -> Float[Array, " points"]:
+        return jnp.asarray(self.extra)
+
+    def _sum(self, values: Float[Array, " points"]) -> Float[Array, ""]:
+        return jnp.sum(jnp.asarray(self.weights) * values)
+
+    def _weigh(self, values: Latent) -> Latent:
+        weights = jnp.asarray(self.weights)
+        return values * (weights if values.ndim == 1 else weights[:, None])
+
+
+class AtInducing(Observations):
+    """Observations that are made at inducing points only."""
+
+    state: Int[Array, " points"]
+
+    @property
+    def numbers(self) -> Int[Array, " points"]:
+        return self.state
+
+
+def observe(
+    x: Any,
+    y: Any,
+    likelihood: Likelihood | None = None,
+    *,
+    extras: Mapping[str, Any] | None = None,
+    weights: Any = None,
+) -> Observations:
+    """Check and sort what the user gave; drop the observations that are NaN."""
+    likelihood = Gaussian() if likelihood is None else likelihood
+    inputs = inputs_as_given("x", x)
+    targets = numbers("y", y)
+    if len(inputs) != len(targets):
+        raise ValueError(f"x and y must have equal lengths, got {len(inputs)} and {len(targets)}")
+    if len(inputs) == 0:
+        raise ValueError("x and y are empty: at least one observation is needed")
+    seen = ~np.isnan(targets)
+    _reject(np.isinf(targets), "y", targets, "be finite (NaN means missing)")
+    extra = extra_values(likelihood, len(targets), extras, needed=seen)
+    check_support(likelihood, "y", targets, extra)
+    counts = _one_per_observation("weights", weights, len(targets), default=1.0)
+    _reject(seen & ~(np.isfinite(counts) & (counts >= 0)), "weights", counts, "be zero or more")
+
+    if not seen.any():
+        raise ValueError("every y is NaN (missing): at least one observation is needed")
+    if not counts[seen].any():
+        raise ValueError("every weight is zero: at least one observation has to count")
+    columns: list[Any] = [inputs, targets, extra, counts]
+    if not seen.all():
+        columns = [column[seen] for column in columns]
+    origin = columns[0].min().item()
+    columns[0] = relative_inputs("x", columns[0], origin)
+    if np.any(columns[0][1:] < columns[0][:-1]):
+        order = np.argsort(columns[0], kind="stable")
+        columns = [column[order] for column in columns]
+    elif np.shares_memory(columns[1], y):
+        columns[1] = columns[1].copy()  # the user's own array may change
+    return Observations(columns[0], columns[1], columns[2], columns[3], origin)
+
+
+def check_support(likelihood: Likelihood, name: str, y: np.ndarray, extra: np.ndarray) -> None:
+    """Refuse observations that the likelihood calls impossible; NaN means missing."""
+    rule = f"{likelihood.support} for {type(likelihood).__name__}"
+    _reject(~np.isnan(y) & ~likelihood.valid(y, extra), name, y, rule)
+
+
+def extra_values(
+    likelihood: Likelihood,
+    count: int,
+    extras: Mapping[str, Any] | None,
+    needed: np.ndarray | None = None,
+) -> np.ndarray:
+    """What the likelihood reads beside y, one number per observation, from arguments by name."""
+    given = {name: value for name, value in (extras or {}).items() if value is not None}
+    name = likelihood.extra
+    for other in given:
+        if other != name:
+            takes = f"it takes {name}" if name else "it takes nothing of the kind"
+            raise ValueError(f"{other} has no meaning for {type(likelihood).__name__}: {takes}")
+    if name is None:
+        return np.broadcast_to(0.0, count)
+    values = _one_per_observation(name, given.get(name), count, likelihood.extra_default)
+    if name in given:
+        looked_at = np.ones(count, dtype=bool) if needed is None else needed
+        if name == "noise_variance":  # adds to that of the likelihood
+            _reject(looked_at & ~(values >= 0), name, values, "be zero or more")
+        else:
+            _reject(looked_at & ~(values > 0), name, values, "be positive")
+        _reject(looked_at & np.isinf(values), name, values, "be finite")
+    return values
+
+
+def relative_inputs(name: str, x: Any, origin: Origin) -> np.ndarray:
+    """Inputs as the user has them → float64 differences from the origin."""
+    inputs = inputs_as_given(name, x)
+    if inputs.dtype.kind == "i" and isinstance(origin, int):
+        relative = (inputs - np.int64(origin)).astype(float)
+    else:
+        with np.errstate(over="ignore"):
+            relative = inputs - float(origin)
+    _reject(~np.isfinite(relative), name, inputs, "span a range that double precision can hold")
+    return relative
+
+
+def distinct_inputs(x: np.ndarray) -> np.ndarray:
+    """Each input once; they must be in order."""
+    return x[np.append(True, x[1:] > x[:-1])]
+
+
+def place_inducing(inducing: Any, data: Observations) -> np.ndarray:
+    """Inducing locations, measured from the origin: ordered and distinct."""
+    distinct = distinct_inputs(np.asarray(data.x))
+    if isinstance(inducing, str):
+        if inducing != "data":
+            raise ValueError(
+                f"inducing must be a number, an array of locations or 'data', got {inducing!r}"
+            )
+        return distinct
+    if isinstance(inducing, bool):
+        raise ValueError(f"inducing must be a number or locations, got {inducing!r}")
+    if isinstance(inducing, int | np.integer):
+        return _at_quantiles(int(inducing), distinct)
+    locations = relative_inputs("inducing", inducing, data.origin)
+    if len(locations) == 0:
+        raise ValueError("inducing is empty: at least one inducing location is needed")
+    gaps = np.diff(locations)
+    if np.any(gaps <= 0):
+        at = int(np.argmax(gaps <= 0))
+        given = np.asarray(inducing)
+        problem = "repeated" if gaps[at] == 0 else "not in increasing order"
+        raise ValueError(
+            f"inducing locations must be strictly increasing; inducing[{at}] = {given[at]} and "
+            f"inducing[{at + 1}] = {given[at + 1]} are {problem}"
+        )
+    return locations
+
+
+def _at_quantiles(count: int, distinct: np.ndarray) -> np.ndarray:
+    """`count` locations from the first to the last input, as dense as the inputs are."""
+    if count < 1:
+        raise ValueError(f"inducing must be at least 1, got {count}")
+    if count >= len(distinct):
+        return distinct
+    if count == 1:
+        return distinct[[len(distinct) // 2]]
+    positions = np.linspace(0, len(distinct) - 1, count)
+    return np.unique(np.interp(positions, np.arange(len(distinct)), distinct))
+
+
+def _one_per_observation(name: str, given: Any, count: int, default: float) -> np.ndarray:
+    if given is None:
+        return np.broadcast_to(default, count)  # takes no room
+    scalar = np.ndim(given) == 0
+    values = numbers(name, [given] if scalar else given)
+    values = np.broadcast_to(values[0], count) if scalar else values
+    if len(values) != count:
+        raise ValueError(
+            f"{name} must have one value per observation, got {len(values)} for {count}"
+            " observations"
+        )
+    return values
+
+
+def inputs_as_given(name: str, x: Any) -> np.ndarray:
+    """A one-dimensional array of finite numbers, integers kept as integers."""
+    array = np.asarray(x)
+    if array.dtype.kind in "iu" and (array.dtype.kind == "i" or array.max(initial=0) < 2**63):
+        return _one_dimensional(name, array.astype(np.int64, copy=False))
+    values = numbers(name, x)
+    _reject(~np.isfinite(values), name, values, "be finite")
+    return values
+
+
+def numbers(name: str, values: Any) -> np.ndarray:
+    """A one-dimensional float array of what the user gave, or an error that names it."""
+    array = np.asarray(values)
+    if array.dtype.kind == "O":
+        try:
+            array = array.astype(float)  # None and the like in an otherwise numeric column
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} must hold numbers, got {_example(array)}") from None
+    if array.dtype.kind not in "iufb":
+        kind = "dates" if array.dtype.kind in "mM" else str(array.dtype)
+        hint = "; convert dates to numbers first" if kind == "dates" else ""
+        raise ValueError(f"{name} must hold numbers, got {kind} such as {_example(array)}{hint}")
+    return _one_dimensional(name, array.astype(float, copy=False))
+
+
+def _one_dimensional(name: str, array: np.ndarray) -> np.ndarray:
+    if array.ndim != 1:
+        hint = f"; pass {name}[:, 0]" if array.ndim == 2 and array.shape[1] == 1 else ""
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}{hint}")
+    return array
+
+
+def _example(array: np.ndarray) -> str:
+    return repr(array.reshape(-1)[:1].tolist()[0]) if array.size else "nothing"
+
+
+def _reject(bad: np.ndarray, name: str, values: np.ndarray, rule: str) -> None:
+    """Raise if any entry is bad, naming the first of them and how many there are."""
+    if bad.any():
+        at = int(np.argmax(bad))
+        more = f" (and {int(bad.sum()) - 1} more)" if bad.sum() > 1 else ""
+        raise ValueError(f"{name} must {rule}: {name}[{at}] is {values[at]}{more}")

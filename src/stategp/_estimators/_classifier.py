@@ -1,0 +1,139 @@
+"""Classification as scikit-learn's users know it."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from stategp._estimators._fitting import (
+    Fitted,
+    column_names,
+    fit_rows,
+    kernels_of,
+    learned_kernel,
+    steps_taken,
+)
+from stategp._estimators._rows import Rows, padded_input
+from stategp.kernels import Matern52
+from stategp.likelihoods import Bernoulli
+from stategp.parameters import parameter
+from stategp.priors import LogNormal
+
+_VARIANCE = 4.0  # of the log odds, before anything is known: a few units either way
+
+
+class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # they have no types
+    """Gaussian-process classification in time linear in the number of rows.
+
+    One column is a `sg.GP`; several are an additive model (`sg.AdditiveGP`), a function of its own
+    for each column. With more than two classes there is a model of each class against the rest,
+    whose probabilities are divided by their sum.
+
+    Arguments:
+        kernel: one of `sg.kernels` (every column gets one with parameters of its own), or a list
+            or dictionary with one for each column. Unless given: Matern52 with a prior on its
+            variance, without which classes that a boundary separates would drive f to infinity.
+        likelihood: "bernoulli" or a `sg.likelihoods.Bernoulli`, whose link may be "probit".
+        inducing, n_restarts_optimizer, max_iter, tol, random_state, verbose: as for
+            `sg.GPRegressor`.
+
+    After `fit`: `classes_`; `posterior_`, `kernel_` and `elbo_` as for `sg.GPRegressor`, in lists
+    with one for each class if there are more than two; `n_iter_`, the most steps of any fit.
+
+    >>> import numpy as np, stategp as sg
+    >>> X = np.linspace(0, 10, 50)[:, None]
+    >>> model = sg.GPClassifier().fit(X, np.where(np.sin(X[:, 0]) > 0, "up", "down"))
+    >>> model.predict([[1.5], [4.5]]).tolist()
+    ['up', 'down']
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        likelihood: Any = "bernoulli",
+        inducing: Any = "auto",
+        n_restarts_optimizer: Any = 0,
+        max_iter: Any = 100,
+        tol: Any = 1e-4,
+        random_state: Any = None,
+        verbose: Any = False,
+    ):
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.inducing = inducing
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "GPClassifier":
+        """Learn the hyperparameters and the posterior; `sample_weight` says how often rows count.
+
+        Rows with the same X and y are counted, not repeated.
+        """
+        X, y = validate_data(self, X, y)
+        check_classification_targets(y)
+        likelihood = _as_bernoulli(self.likelihood)
+        names = column_names(self)
+        kernels = kernels_of(self.kernel, names, _default_kernel(len(names)))
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        rows = Rows.of(X, labels, sample_weight)
+        present = np.unique(rows.y)
+        if len(present) < 2:
+            raise ValueError(
+                "GPClassifier needs at least two classes to tell apart, but y has one class only: "
+                f"{self.classes_[present].tolist()[0]!r}"
+            )
+        targets = [1] if len(self.classes_) == 2 else range(len(self.classes_))
+        found = [
+            fit_rows(self, kernels, likelihood, rows._replace(y=1.0 * (rows.y == target)))
+            for target in targets
+        ]
+        one = len(found) == 1
+        self.posterior_: Fitted | list[Fitted] = found[0] if one else found
+        self.kernel_ = learned_kernel(found[0]) if one else [learned_kernel(p) for p in found]
+        self.elbo_ = found[0].elbo if one else [p.elbo for p in found]
+        self.n_iter_ = max(steps_taken(p) for p in found)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row."""
+        probabilities = self.predict_proba(X)
+        labels: np.ndarray = self.classes_[np.argmax(probabilities, axis=1)]
+        return labels
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class, in the order of `classes_`: (rows, classes)."""
+        check_is_fitted(self)
+        x = validate_data(self, X, reset=False)
+        found = self.posterior_ if isinstance(self.posterior_, list) else [self.posterior_]
+        points = padded_input(x)
+        columns = [np.asarray(posterior.predict_y(points)[0])[: len(x)] for posterior in found]
+        if len(found) == 1:
+            return np.column_stack([1 - columns[0], columns[0]])
+        scores = np.column_stack(columns)
+        total = scores.sum(axis=1, keepdims=True)
+        # Where every class is denied beyond double precision, nothing tells them apart.
+        even = np.full_like(scores, 1 / len(found))
+        return np.divide(scores, total, out=even, where=total > 0)
+
+
+def _as_bernoulli(likelihood: Any) -> Bernoulli:
+    if isinstance(likelihood, str) and likelihood.strip().lower() == "bernoulli":
+        return Bernoulli()
+    if not isinstance(likelihood, Bernoulli):
+        raise ValueError(
+            "likelihood of a GPClassifier must be 'bernoulli' or an sg.likelihoods.Bernoulli, got "
+            f"{likelihood!r}"
+        )
+    return likelihood
+
+
+def _default_kernel(columns: int) -> Matern52:
+    """Every column has its share of the variance; the data may say otherwise by factors."""
+    prior = LogNormal(median=_VARIANCE / columns, spread=1.0)
+    return Matern52(variance=parameter(prior=prior), lengthscale=parameter())

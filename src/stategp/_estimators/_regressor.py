@@ -1,0 +1,155 @@
+"""Regression as scikit-learn's users know it."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from stategp._data import extra_values
+from stategp._estimators._fitting import (
+    as_seed,
+    check_whole,
+    column_names,
+    fit_rows,
+    kernels_of,
+    learned_kernel,
+    steps_taken,
+)
+from stategp._estimators._rows import Rows, padded_input
+from stategp.kernels import Matern52
+from stategp.likelihoods import Gaussian, Likelihood
+from stategp.parameters import parameter
+
+
+class GPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # they have no types
+    """Gaussian-process regression in time linear in the number of rows.
+
+    One column is a `sg.GP`; several are an additive model (`sg.AdditiveGP`), a function of its own
+    for each column. The level of f is learned, and hyperparameters that the kernel leaves open
+    start from values taken from the data: neither X nor y needs scaling.
+
+    Arguments:
+        kernel: one of `sg.kernels` (every column gets one with parameters of its own), or a list
+            or dictionary with one for each column; Matern52 unless given.
+        likelihood: how y depends on f: a name ("gaussian", "student_t", "poisson", …) or one of
+            `sg.likelihoods`. `predict` gives the mean of y.
+        inducing: how many inducing points, as for `sg.fit`: "auto", a number, locations or "data";
+            with several columns also a list or dictionary with one of these for each.
+        n_restarts_optimizer: how many random starting points the search tries beside the first;
+            only with one column.
+        max_iter: the most steps of the search for hyperparameters.
+        tol: the slope of the bound per observation at which the search ends.
+        random_state: of the random starting points.
+        verbose: whether to show the bound on standard error while fitting.
+
+    After `fit`: `posterior_`, all there is to know (`posterior_.components` has the effect of each
+    column); `kernel_`, the kernel with what was learned, a dictionary by column if there are
+    several; `elbo_`, the lower bound on log p(y); `n_iter_`, the steps taken.
+
+    >>> import numpy as np, stategp as sg
+    >>> X = np.linspace(0, 10, 50)[:, None]
+    >>> model = sg.GPRegressor().fit(X, np.sin(X[:, 0]) + 0.1 * np.cos(9 * X[:, 0]))
+    >>> mean, std = model.predict([[5.0], [12.0]], return_std=True)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        likelihood: Any = "gaussian",
+        inducing: Any = "auto",
+        n_restarts_optimizer: Any = 0,
+        max_iter: Any = 100,
+        tol: Any = 1e-4,
+        random_state: Any = None,
+        verbose: Any = False,
+    ):
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.inducing = inducing
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "GPRegressor":
+        """Learn the hyperparameters and the posterior; `sample_weight` says how often rows count.
+
+        Rows with the same X and y are counted, not repeated.
+        """
+        X, y = validate_data(self, X, y, y_numeric=True)
+        default = Matern52(variance=parameter(), lengthscale=parameter())
+        kernels = kernels_of(self.kernel, column_names(self), default)
+        rows = Rows.of(X, np.asarray(y, dtype=float), sample_weight)
+        self.posterior_ = fit_rows(self, kernels, self.likelihood, rows)
+        self.kernel_ = learned_kernel(self.posterior_)
+        self.elbo_ = self.posterior_.elbo
+        self.n_iter_ = steps_taken(self.posterior_)
+        return self
+
+    def predict(self, X: Any, return_std: Any = False, include_noise: Any = False) -> Any:
+        """The mean of y, and with `return_std` a standard deviation.
+
+        Of what? Of f, as for scikit-learn's GaussianProcessRegressor without a WhiteKernel; with
+        `include_noise` of a new observation. Where the likelihood is not Gaussian, "f" is the mean
+        that it gives to an observation: for counts, their rate.
+        """
+        x = self._checked(X)
+        posterior = self.posterior_
+        f = posterior.predict_f(padded_input(x))
+        likelihood, extra = posterior.model.likelihood, self._extra(len(f[0]))
+        mean, variance = likelihood.predict(*f, extra)
+        if not return_std:
+            return np.array(mean)[: len(x)]
+        if not include_noise:
+            variance = _variance_of_mean(likelihood, *f, extra)
+        return np.array(mean)[: len(x)], np.sqrt(np.asarray(variance))[: len(x)]
+
+    def sample_y(
+        self, X: Any, n_samples: Any = 1, random_state: Any = 0, include_noise: Any = False
+    ) -> np.ndarray:
+        """Joint draws of f, or of new observations with `include_noise`: (rows, n_samples).
+
+        Where the likelihood is not Gaussian, "f" is the mean that it gives to an observation.
+
+        >>> import numpy as np, stategp as sg
+        >>> X = np.linspace(0, 10, 50)[:, None]
+        >>> model = sg.GPRegressor().fit(X, np.sin(X[:, 0]) + 0.1 * np.cos(9 * X[:, 0]))
+        >>> model.sample_y([[5.0], [12.0]], n_samples=4).shape
+        (2, 4)
+        """
+        x = self._checked(X)
+        check_whole("n_samples", n_samples, 1)
+        posterior, seed = self.posterior_, as_seed(random_state)
+        if include_noise:
+            y = posterior.sample_y(seed, padded_input(x), n_samples)
+        else:
+            f = posterior.sample_f(seed, padded_input(x), n_samples)
+            extra = jnp.broadcast_to(self._extra(f.shape[1])[None], f.shape[:2])
+            y = posterior.model.likelihood.moments(f, extra)[0]
+        return np.array(y)[:, : len(x)].T
+
+    def _checked(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        x: np.ndarray = validate_data(self, X, reset=False)
+        return x
+
+    def _extra(self, points: int) -> jax.Array:
+        return jnp.asarray(extra_values(self.posterior_.model.likelihood, points, {}))
+
+
+def _variance_of_mean(
+    likelihood: Likelihood, mean: jax.Array, variance: jax.Array, extra: jax.Array
+) -> jax.Array:
+    """The variance of E[y | f] for f ~ N(mean, variance)."""
+    if isinstance(likelihood, Gaussian):
+        return variance
+    f, weights = likelihood._nodes(mean, variance)
+    means = jax.vmap(lambda f: likelihood.moments(f, extra)[0])(f)
+    centre = jnp.tensordot(weights, means, axes=1)
+    spread: jax.Array = jnp.tensordot(weights, (means - centre[None]) ** 2, axes=1)
+    return spread

@@ -1,0 +1,19 @@
+"""From a model and data to a posterior."""
+
+from stategp._fitting._automatic import Auto
+from stategp._fitting._fitting import NotConvergedWarning, condition, fit
+from stategp._fitting._sampling import LogPosterior, log_posterior
+from stategp._fitting._settings import Settings
+from stategp._posteriors import allow
+
+allow(Auto)
+
+__all__ = [
+    "Auto",
+    "LogPosterior",
+    "NotConvergedWarning",
+    "Settings",
+    "condition",
+    "fit",
+    "log_posterior",
+]

@@ -1,0 +1,262 @@
+"""`inducing="auto"`: the number of inducing points, found by doubling until the error is small.
+
+For Gaussian observations the error log p(y) − bound is known: both sides cost time linear in the
+data. For others, and where there are too many for the size of the state, it is estimated from how
+the bound rises when the number doubles.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from stategp._data import Observations, distinct_inputs, place_inducing
+from stategp._fitting._settings import Settings
+from stategp._inference import Certificate
+from stategp._models import GP
+from stategp._posteriors import Posterior
+from stategp.parameters import all_parameters, to_vector
+
+Start = Callable[[float], GP]
+Bound = Callable[[GP, np.ndarray], float]  # for hyperparameters as they are
+Learn = Callable[[list[GP], np.ndarray], Posterior]  # from the best of some starts
+
+_FEW = 256  # with no more distinct inputs than this, inducing points at the data cost nothing
+_FEWEST = 16
+_SCALES = (1.0, 0.25, 0.0625, 1 / 64, 1 / 256)
+_AFFORDABLE = 10_000_000  # numbers in a matrix for every state: more than that is not done exactly
+_SCANNED = 1024  # inducing points with which starting lengthscales are compared, at most
+
+
+@dataclasses.dataclass(frozen=True)
+class Auto:
+    """``inducing=sg.Auto(tolerance=0.01)``, of which "auto" is the default form.
+
+    `tolerance`: how far the bound may stay below what any number of inducing points could reach,
+    in nats per 1,000 observations.
+
+    >>> import stategp as sg
+    >>> sg.Auto()
+    Auto(tolerance=0.01)
+    """
+
+    tolerance: float = 0.01
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.tolerance, int | float)
+        if not (number and math.isfinite(self.tolerance) and self.tolerance > 0):
+            raise ValueError(f"tolerance must be positive, got {self.tolerance!r}")
+
+
+def as_auto(inducing: object) -> Auto | None:
+    """What the user asked for, if that was to have the number chosen."""
+    if isinstance(inducing, Auto):
+        return inducing
+    return Auto() if isinstance(inducing, str) and inducing == "auto" else None
+
+
+def choose(
+    start: Start,
+    data: Observations,
+    auto: Auto,
+    *,
+    bound: Bound,
+    learn: Learn,
+    settings: Settings,
+) -> Posterior:
+    """The posterior with the number of inducing points that the tolerance asks for.
+
+    `start` gives the model to begin with, its open lengthscales multiplied by a number. `bound`
+    infers with hyperparameters as they are; `learn` may change them, by the method of `settings`.
+    """
+    allowed = auto.tolerance * float(np.sum(np.asarray(data.weights))) / 1000
+    grid = _Grid(data)
+    if grid.most <= _FEW:
+        at_data = learn([start(scale) for scale in _SCALES], grid(grid.most))
+        return _certify(at_data, grid, [(grid.most, at_data.elbo)], allowed, bound, settings)
+    posterior: Posterior | None = None
+    history: list[tuple[int, float]] = []
+    smallest = _FEWEST  # fewer were found wanting
+    try:
+        model = best_scale(start, grid, bound)
+        checks = _Checks(model, data, grid, bound)
+        count = checks.enough(grid.clip(_per_lengthscale(model, data)), allowed)
+        while True:
+            posterior = learn([model], grid(count))
+            history.append((count, posterior.elbo))
+            if _was_interrupted(posterior):
+                raise KeyboardInterrupt
+            # Was that enough, and not too many, for the hyperparameters learned there?
+            model = posterior.model
+            checks = _Checks(model, data, grid, bound)
+            needed = max(checks.enough(count, allowed), smallest)
+            if needed == count:
+                break
+            smallest = max(smallest, needed) if needed > count else smallest
+            count = needed
+    except KeyboardInterrupt:
+        if posterior is None:
+            raise
+        return _certified(posterior, _unfinished(posterior, allowed, history))
+    return _certify(posterior, grid, history, allowed, bound, settings, checks)
+
+
+def _certify(
+    posterior: Posterior,
+    grid: "_Grid",
+    history: list[tuple[int, float]],
+    allowed: float,
+    bound: Bound,
+    settings: Settings,
+    checks: "_Checks | None" = None,
+) -> Posterior:
+    """The posterior with a certificate of its number of inducing points."""
+    count, model = history[-1][0], posterior.model
+    checks = checks or _Checks(model, posterior.data, grid, bound)
+    error, reason = checks.error(count), checks.reason(count)
+    if settings.method not in ("natural", "gradient"):
+        reason += f"; found with the bound of method='natural', not with {settings.method!r}"
+    elif not settings.q_is_optimal:  # the search for q may have ended short of its optimum
+        short = max(checks.bound(count) - posterior.elbo, 0.0)
+        error += short
+        reason += f"; {short:.2g} of it is what the search for q left"
+    certificate = Certificate(
+        inducing=count,
+        bound=posterior.elbo,
+        error=max(error, 0.0),
+        tolerance=allowed,
+        exact=checks.exact or count >= grid.most,
+        reached=error <= allowed,
+        history=tuple(history),
+        reason=reason,
+    )
+    return _certified(posterior, certificate)
+
+
+def _unfinished(
+    posterior: Posterior, allowed: float, history: list[tuple[int, float]]
+) -> Certificate:
+    return Certificate(
+        inducing=history[-1][0],
+        bound=posterior.elbo,
+        error=math.inf,
+        tolerance=allowed,
+        exact=False,
+        reached=False,
+        history=tuple(history),
+        reason="interrupted before it was known",
+    )
+
+
+def _was_interrupted(posterior: Posterior) -> bool:
+    result = posterior.fit_result
+    return result is not None and result.message.startswith("interrupted")
+
+
+def best_scale(start: Start, grid: "_Grid", bound: Bound) -> GP:
+    """The starting lengthscales, or shorter ones if the data speak for them.
+
+    A search for hyperparameters from lengthscales much too long may call everything noise.
+    """
+    candidates = [start(scale) for scale in _SCALES]
+    if np.array_equal(to_vector(candidates[0]), to_vector(candidates[1])):
+        return candidates[0]
+    exact = knows_exactly(candidates[0], grid)  # then all data will be needed anyway
+    locations = grid(grid.most if exact else min(grid.most, _SCANNED))
+    bounds = [bound(candidate, locations) for candidate in candidates]
+    return candidates[int(np.argmax(np.nan_to_num(bounds, nan=-np.inf)))]
+
+
+def knows_exactly(model: GP, grid: "_Grid") -> bool:
+    """Whether log p(y) can be had: Gaussian observations, not too many for the state's size."""
+    entries = sum(kernel.state_dim**2 for kernel in model.kernels)
+    return model.likelihood.conjugate and grid.most * entries <= _AFFORDABLE
+
+
+def _per_lengthscale(model: GP, data: Observations) -> int:
+    """One inducing point for every lengthscale."""
+    lengths = [
+        float(np.min(p.value))
+        for kernel in model.kernels
+        for p in all_parameters(kernel)
+        if p.role == "lengthscale"
+    ]
+    span = float(data.x[-1] - data.x[0])
+    shortest = min(lengths, default=span)
+    return int(min(math.ceil(span / shortest) if shortest > 0 else len(data), len(data)))
+
+
+class _Grid:
+    """Inducing locations by number, as few compiled shapes as doubling gives."""
+
+    def __init__(self, data: Observations):
+        self.data, self.most = data, len(distinct_inputs(np.asarray(data.x)))
+
+    def clip(self, count: int) -> int:
+        """A power of two, or all distinct inputs where that is not much more."""
+        count = max(_FEWEST, 1 << max(count - 1, 1).bit_length())
+        return self.most if 3 * count > 2 * self.most else count
+
+    def half(self, count: int) -> int:
+        """The step of `clip` below this one."""
+        below = 1 << ((count if count < self.most else 2 * count // 3 + 1) - 1).bit_length() - 1
+        return max(_FEWEST, min(below, count - 1))
+
+    def __call__(self, count: int) -> np.ndarray:
+        return place_inducing("data" if count >= self.most else count, self.data)
+
+
+class _Checks:
+    """Errors at fixed hyperparameters."""
+
+    def __init__(self, model: GP, data: Observations, grid: _Grid, bound: Bound):
+        self.model, self.data, self.grid, self.infer = model, data, grid, bound
+        self.bounds: dict[int, float] = {}
+        self.ratio = 0.5
+        self.exact = knows_exactly(model, grid)
+
+    def bound(self, count: int) -> float:
+        if count not in self.bounds:
+            self.bounds[count] = self.infer(self.model, self.grid(count))
+        return self.bounds[count]
+
+    def error(self, count: int) -> float:
+        """log p(y) − bound, or what is left to gain by further doublings."""
+        error = self._error(count)
+        return math.inf if math.isnan(error) else error
+
+    def _error(self, count: int) -> float:
+        if count >= self.grid.most:
+            return 0.0
+        if self.exact:
+            return self.bound(self.grid.most) - self.bound(count)
+        gain = abs(self.bound(self.grid.clip(2 * count)) - self.bound(count))
+        before = self.bound(count) - self.bound(max(count // 2, 2))
+        # Asymptotically the gains fall by 2^(2ν) per doubling for a Matérn-ν process, so by half
+        # at least; what was seen, with a margin, may say more.
+        self.ratio = float(np.clip(1.5 * gain / before, 0.03, 0.5)) if before > 0 else 0.5
+        return gain / (1 - self.ratio)
+
+    def enough(self, count: int, allowed: float) -> int:
+        """The smallest number, among doublings and halvings of `count`, that is good enough."""
+        while count < self.grid.most and self.error(count) > allowed:
+            count = self.grid.clip(2 * count)
+        while count > _FEWEST and self.error(self.grid.half(count)) <= allowed:
+            count = self.grid.half(count)
+        return count
+
+    def reason(self, count: int) -> str:
+        if count >= self.grid.most:
+            return "one at every distinct input, which leaves nothing to gain"
+        if self.exact:
+            return "log p(y) was computed exactly"
+        gain = self.bound(self.grid.clip(2 * count)) - self.bound(count)
+        return (
+            f"doubling them gains {gain:.2g}, and each further doubling is taken to gain "
+            f"{self.ratio:.2g} of the one before"
+        )
+
+
+def _certified(posterior: Posterior, certificate: Certificate) -> Posterior:
+    return dataclasses.replace(posterior, certificate=certificate)

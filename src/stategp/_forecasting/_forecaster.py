@@ -1,0 +1,365 @@
+"""Data frames with dates: fit, forecast, components, outliers."""
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from stategp._data import check_support, distinct_inputs, extra_values
+from stategp._expressions import parse_kernel, write_kernel
+from stategp._fitting import fit
+from stategp._forecasting._answers import (
+    as_levels,
+    function_columns,
+    normal_columns,
+    observation_columns,
+)
+from stategp._forecasting._axis import Instants, TimeAxis
+from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
+from stategp._forecasting._frames import (
+    as_frame,
+    clock_times,
+    is_frame,
+    kind_of,
+    make_frame,
+    number_column,
+    time_column,
+    times_of,
+)
+from stategp._forecasting._steps import continued
+from stategp._models import GP, as_likelihood
+from stategp._posteriors import Posterior
+from stategp._story import Story, tell, user_units
+from stategp.means import Constant
+from stategp.parameters import Parameter, map_parameters
+
+EXTRAS = ("noise_variance", "exposure", "trials")
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+    """What a fit leaves behind."""
+
+    posterior: Posterior
+    axis: TimeAxis
+    time: str
+    target: str
+    kind: str  # of data frame, by the name of its library
+    extras: dict[str, str]  # the columns that the likelihood reads beside the target
+    call: str
+
+
+@dataclasses.dataclass(eq=False)
+class Forecaster:
+    """A Gaussian process on a column of a data frame, against its column of times.
+
+    Frames of pandas, polars and pyarrow come in, and answers are frames of the same kind. Times are
+    dates (with or without a time zone, also as text) or numbers, in any order, with gaps and
+    repetitions; dates are measured in days, so that "30d", "52w" or 3.5 are lengths of time.
+
+    Arguments:
+        kernel: an expression such as "matern52(30d) + periodic(1d)", one of `sg.kernels`, or None
+            for a trend and the seasons that the data can show (printed when it is fitted).
+        likelihood: one of `sg.likelihoods` or its name: "poisson" for counts, "student-t" for data
+            with outliers.
+        mean: a mean function; a constant unless given.
+        inducing: as for `sg.fit`.
+
+    >>> import numpy as np, pandas as pd, stategp as sg
+    >>> days, t = pd.date_range("2024-01-01", periods=60), np.arange(60)
+    >>> frame = pd.DataFrame({"ds": days, "y": np.sin(t / 9) + 0.1 * np.cos(17 * t)})
+    >>> forecaster = sg.Forecaster("matern52(10d)").fit(frame, progress=False)
+    >>> list(forecaster.forecast("7d").columns)
+    ['ds', 'mean', 'lower_95', 'upper_95']
+    """
+
+    kernel: Any = None
+    likelihood: Any = "gaussian"
+    mean: Any = None
+    inducing: Any = "auto"
+    fitted: Fitted | None = None
+
+    def fit(
+        self,
+        frame: Any,
+        time: str = "ds",
+        target: str = "y",
+        *,
+        noise_variance: str | None = None,
+        exposure: str | None = None,
+        trials: str | None = None,
+        weights: str | None = None,
+        progress: Any = None,
+        **options: Any,
+    ) -> "Forecaster":
+        """Learn from the columns `time` and `target`; a missing target is a missing observation.
+
+        `noise_variance`, `exposure`, `trials` and `weights` are names of columns; other options
+        are those of `sg.fit`.
+        """
+        given = dict(zip(EXTRAS, (noise_variance, exposure, trials), strict=True))
+        extras = {name: column for name, column in given.items() if column is not None}
+        if time == target:
+            raise ValueError(f"time and target are both column {time!r}; they must differ")
+        table = as_frame(frame)
+        instants = time_column(table, time)
+        axis = self._axis(instants)
+        x = axis.numbers(instants, f"column {time!r}")
+        y = number_column(table, target)
+        if not np.any(np.isfinite(y)):
+            raise ValueError(f"column {target!r} holds no number: nothing to fit")
+        columns = {name: number_column(table, column) for name, column in extras.items()}
+        likelihood = as_likelihood(self.likelihood)
+        seen = np.isfinite(y)
+        extra = extra_values(likelihood, len(y), columns, needed=seen)
+        check_support(likelihood, f"column {target!r}", y, extra)
+        f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
+        model = GP(
+            self._kernel(x[seen], f, axis, progress),
+            likelihood,
+            Constant() if self.mean is None else self.mean,
+        )
+        counts = None if weights is None else number_column(table, weights)
+        posterior = fit(
+            model, x, y,
+            inducing=self.inducing, weights=counts, progress=progress, **columns, **options,
+        )  # fmt: skip
+        beside = extras | ({} if weights is None else {"weights": weights}) | options
+        call = f"{self!r}.fit(frame, time={time!r}, target={target!r}{_written(beside)})"
+        self.fitted = Fitted(posterior, axis, time, target, kind_of(table), extras, call)
+        return self
+
+    def _axis(self, instants: Instants) -> TimeAxis:
+        """That of the last fit, unless times are of another kind now."""
+        if self.fitted is None or not self.fitted.axis.takes(instants):
+            return TimeAxis.of(instants)
+        return dataclasses.replace(self.fitted.axis, zone=instants.zone)
+
+    def _kernel(self, x: np.ndarray, f: np.ndarray, axis: TimeAxis, progress: Any) -> Any:
+        """The kernel given, or one for the values of f that the observations point at."""
+        if self.kernel is not None:
+            if isinstance(self.kernel, str) and not axis.dates:
+                refuse_durations(self.kernel)
+            return self.kernel
+        text = default_kernel(x, f, axis.dates)
+        if progress is not False:
+            print(f"kernel from the data: {text}", file=sys.stderr)
+        return with_weak_priors(parse_kernel(text))
+
+    @property
+    def posterior(self) -> Posterior:
+        """The posterior behind it, in which dates are days since the first observation."""
+        return self._fitted.posterior
+
+    @property
+    def learned_kernel(self) -> str:
+        """The kernel with what was learned, as an expression."""
+        kernel = map_parameters(_without_prior, self._fitted.posterior.model.kernels[0])
+        try:
+            return write_kernel(kernel, dates=self._fitted.axis.dates)
+        except ValueError:  # a kernel that expressions do not know
+            return repr(kernel)
+
+    def forecast(self, horizon: Any, *, every: Any = None, **options: Any) -> Any:
+        """A frame of predictions from the end of the data up to the horizon ("30d", 12.5).
+
+        The steps are those of the data (its median spacing, or calendar months) unless `every`
+        says otherwise; options are those of `predict`.
+        """
+        return self._predict(self._after(horizon, every), self._usual_extras(), **options)
+
+    def predict(self, times: Any = None, *, of: str = "observation", **options: Any) -> Any:
+        """A frame with the mean and an interval for each level, at any times.
+
+        `times` is a column of them or a frame that has one; those of the data unless given. The
+        intervals hold a new observation with the probability `levels` (0.95, or several), or,
+        with `of="function"`, the function behind the observations. Where observations are not
+        Gaussian a column `median` is added. What the likelihood reads beside the target
+        (`exposure`, `trials`, `noise_variance`) is taken from the frame, or given by name, or the
+        median of the data where there are times only.
+        """
+        x, beside = self._numbers(times, options if of == "observation" else None)
+        return self._predict(x, beside, of=of, **options)
+
+    def _predict(
+        self,
+        x: np.ndarray,
+        beside: dict[str, Any],
+        *,
+        levels: Any = 0.95,
+        of: str = "observation",
+        **extras: Any,
+    ) -> Any:
+        fitted, posterior = self._fitted, self._fitted.posterior
+        if of not in ("observation", "function"):
+            raise ValueError(f"of must be 'observation' or 'function', got {of!r}")
+        if of == "function":
+            columns = function_columns(posterior, x, as_levels(levels))
+        else:
+            columns = observation_columns(posterior, x, as_levels(levels), beside | extras)
+        return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
+
+    def components(self, times: Any = None, *, levels: Any = 0.95) -> Any:
+        """A frame with the mean and bounds of each summand of the kernel (behind the link)."""
+        x, _ = self._numbers(times, None)
+        fitted = self._fitted
+        columns: dict[str, np.ndarray] = {}
+        for name, (mean, variance) in fitted.posterior.components(x).items():
+            columns |= normal_columns(f"{name}_", mean, variance, as_levels(levels), name)
+        return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
+
+    def sample(
+        self, times: Any = None, num_samples: int = 10, *, seed: int = 0, **extras: Any
+    ) -> Any:
+        """A frame with a column for each joint sample of new observations: sample_0, sample_1, …"""
+        x, beside = self._numbers(times, extras)
+        fitted = self._fitted
+        drawn = fitted.posterior.sample_y(seed, x, num_samples, **(beside | extras))
+        columns = {f"sample_{i}": np.asarray(path) for i, path in enumerate(drawn)}
+        return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
+
+    def outliers(self, frame: Any = None, *, threshold: float = 1e-3) -> Any:
+        """How probable each observation of the data is, given all the others.
+
+        The column `probability` is that of an observation at least as far out on its side, doubled;
+        `outlier` says whether it is below the threshold. `frame` is what was fitted, if its rows
+        are wanted in their own order and with those that are missing.
+        """
+        fitted = self._fitted
+        x, beside = self._numbers(frame)
+        if frame is None:
+            y = np.asarray(fitted.posterior.data.y)
+        else:
+            y = number_column(as_frame(frame), fitted.target)
+        probability = fitted.posterior.tail_probability(x, y, **beside)
+        columns = {
+            fitted.target: y,
+            "probability": np.asarray(probability),
+            "outlier": np.asarray(probability) < threshold,
+        }
+        return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
+
+    def cross_validate(
+        self, frame: Any, time: str = "ds", target: str = "y", **options: Any
+    ) -> Any:
+        """Scores of forecasts from several origins; see `sg.forecasting.cross_validate`."""
+        from stategp._forecasting._rolling import cross_validate
+
+        return cross_validate(self, frame, time, target, **options)
+
+    def story(self, *, horizon: Any = None, levels: Any = (0.5, 0.95), **options: Any) -> Story:
+        """What there is to show, for `sg.plots` and reports; with a horizon, the forecast too."""
+        fitted, axis = self._fitted, self._fitted.axis
+        until = None if horizon is None else float(self._after(horizon, None)[-1])
+        return tell(
+            fitted.posterior,
+            until=until,
+            levels=as_levels(levels),
+            to_time=partial(clock_times, fitted.kind, axis) if axis.dates else None,
+            unit="days" if axis.dates else "",
+            call=fitted.call,
+            names=(f"{fitted.time} ({axis.zone})" if axis.zone else fitted.time, fitted.target),
+            **options,
+        )
+
+    def plot(self, *, horizon: Any = None, levels: Any = (0.5, 0.95)) -> Any:
+        """A figure of the data, the mean and its intervals."""
+        from stategp import plots
+
+        return plots.plot(self.story(horizon=horizon, levels=levels))
+
+    def plot_components(self, *, horizon: Any = None) -> Any:
+        """A figure of each summand of the kernel."""
+        from stategp import plots
+
+        return plots.plot_components(self.story(horizon=horizon))
+
+    def plot_checks(self) -> Any:
+        """A figure that says whether the model fits: calibration and residuals."""
+        from stategp import plots
+
+        return plots.plot_checks(self.story())
+
+    def report(self, path: Any, *, horizon: Any = None, **options: Any) -> None:
+        """Write one HTML file that shows everything, and needs nothing else to be read."""
+        from stategp.report import write_report
+
+        write_report(self.story(horizon=horizon, **options), path)
+
+    def save(self, path: Any) -> None:
+        """Write it to a file, for `sg.load`: numbers and names, nothing that could run."""
+        from stategp._posteriors import save
+
+        save(self, path)
+
+    @property
+    def _fitted(self) -> Fitted:
+        if self.fitted is None:
+            raise ValueError("this Forecaster has not been fitted: call fit(frame, time, target)")
+        return self.fitted
+
+    def _after(self, horizon: Any, every: Any) -> np.ndarray:
+        fitted = self._fitted
+        data = fitted.posterior.data
+        x = distinct_inputs(np.asarray(data.x))
+        if fitted.axis.dates:
+            return continued(x + float(data.origin), fitted.axis, horizon, every)
+        # Of numbers only differences matter here, and whole numbers stay what they are.
+        steps = continued(x, fitted.axis, horizon, every)
+        return user_units(steps, data.origin, len(steps) if np.all(steps % 1 == 0) else 0)
+
+    def _usual_extras(self) -> dict[str, float]:
+        """What the likelihood reads beside the target, if nobody says: the median of the data."""
+        values = np.asarray(self._fitted.posterior.data.extra)
+        return {name: float(np.median(values)) for name in self._fitted.extras}
+
+    def _numbers(
+        self, times: Any, given: Mapping[str, Any] | None = MappingProxyType({})
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Times as numbers, and what the likelihood reads beside the target but is not given.
+
+        None in the place of what is given: nothing of the kind is read.
+        """
+        fitted = self._fitted
+        axis = fitted.axis
+        if times is None:
+            data = fitted.posterior.data
+            x = user_units(np.asarray(data.x), data.origin, len(data))
+            return x, {name: np.asarray(data.extra) for name in fitted.extras}
+        if not is_frame(times):
+            return axis.numbers(times_of(times, axis.zone), "times"), self._usual_extras()
+        table = as_frame(times)
+        x = axis.numbers(time_column(table, fitted.time, axis.zone), f"column {fitted.time!r}")
+        beside = {}
+        for name, column in fitted.extras.items():
+            if given is None or name in given:
+                continue
+            if column not in table.columns:
+                raise ValueError(
+                    f"there is no column {column!r}, which the fit read as {name}; add it, or "
+                    f"give {name} as a number"
+                )
+            beside[name] = number_column(table, column)
+        return x, beside
+
+    def __repr__(self) -> str:
+        shown = [] if self.kernel is None else [repr(self.kernel)]
+        if not (isinstance(self.likelihood, str) and self.likelihood == "gaussian"):
+            shown.append(f"likelihood={self.likelihood!r}")
+        if self.mean is not None:
+            shown.append(f"mean={self.mean!r}")
+        if not isinstance(self.inducing, str) or self.inducing != "auto":
+            shown.append(f"inducing={self.inducing!r}")
+        return f"Forecaster({', '.join(shown)})"
+
+
+def _without_prior(parameter: Parameter) -> Parameter:
+    return dataclasses.replace(parameter, prior=None)
+
+
+def _written(options: dict[str, Any]) -> str:
+    return "".join(f", {name}={value!r}" for name, value in options.items())

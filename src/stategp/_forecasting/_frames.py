@@ -1,0 +1,168 @@
+"""Data frames of any kind, through narwhals: columns out, answers in."""
+
+from typing import Any
+
+import numpy as np
+
+from stategp._forecasting._axis import Instants, TimeAxis, as_zone, read_times
+
+
+def frames() -> Any:
+    """narwhals, or what to do without it."""
+    try:
+        import narwhals
+    except ImportError:
+        raise ImportError(
+            'data frames need narwhals: pip install "stategp[frames]" (or "stategp[all]")'
+        ) from None
+    return narwhals
+
+
+def as_frame(data: Any) -> Any:
+    """A narwhals frame; dictionaries of columns become pandas', polars' or pyarrow's."""
+    nw = frames()
+    if isinstance(data, dict):
+        return nw.from_dict({name: list(column) for name, column in data.items()}, backend=_any())
+    try:
+        return nw.from_native(data, eager_only=True)
+    except nw.exceptions.DuplicateError:
+        raise ValueError("some columns have the same name: rename them, or drop some") from None
+    except TypeError:
+        lazy = " (call .collect() first)" if hasattr(data, "collect") else ""
+        raise ValueError(
+            f"expected a data frame of pandas, polars or pyarrow, got {type(data).__name__}{lazy}"
+        ) from None
+
+
+def _any() -> str:
+    """A kind of frame that is installed."""
+    import importlib.util
+
+    for name in ("pandas", "polars", "pyarrow"):
+        if importlib.util.find_spec(name):
+            return name
+    raise ImportError("data frames need pandas, polars or pyarrow: pip install pandas")
+
+
+def is_frame(data: Any) -> bool:
+    """Whether it has columns (also if they have yet to be collected)."""
+    lazy = hasattr(type(data), "collect")
+    return isinstance(data, dict) or lazy or bool(frames().dependencies.is_into_dataframe(data))
+
+
+def kind_of(frame: Any) -> str:
+    """The library that a frame is of, by name."""
+    return str(frame.implementation)
+
+
+def column(frame: Any, name: Any) -> Any:
+    if name not in frame.columns:
+        some = ", ".join(map(repr, frame.columns[:12])) + (", …" * (len(frame.columns) > 12))
+        raise ValueError(f"there is no column {name!r}; the columns are {some}")
+    return frame.get_column(name)
+
+
+def time_column(frame: Any, name: str, zone: str | None = None) -> Instants:
+    """The times of a frame."""
+    return _times(column(frame, name), f"column {name!r}", zone)
+
+
+def times_of(values: Any, zone: str | None = None) -> Instants:
+    """Times that came on their own: a column of a frame, an index, an array, a list, one time."""
+    nw = frames()
+    if hasattr(values, "to_series"):  # an index of pandas
+        values = values.to_series()
+    if hasattr(values, "from_buffers"):  # an array of pyarrow
+        import pyarrow
+
+        values = pyarrow.chunked_array([values])
+    if nw.dependencies.is_into_series(values):
+        return _times(nw.from_native(values, series_only=True), "times", zone)
+    return read_times(values, "times", zone)
+
+
+def _times(series: Any, name: str, zone: str | None) -> Instants:
+    nw = frames()
+    if series.dtype == nw.Date:
+        series = series.cast(nw.Datetime("us"))
+    if series.dtype == nw.Datetime:
+        missing = series.is_null()
+        if missing.any():
+            row = int(np.argmax(missing.to_numpy()))
+            raise ValueError(f"{name} must be known for every row: row {row} has no date")
+        unit = "ns" if series.dtype.time_unit == "ns" else "us"
+        own = series.dtype.time_zone
+        if own is not None:
+            as_zone(own)  # an error here is clearer than one of the library's later
+            own = own.removeprefix("UTC") or own  # "UTC+01:00" is pandas' own name
+        values = series.dt.timestamp(unit).to_numpy()
+        return Instants(np.asarray(values, dtype=np.int64), unit, own)
+    return read_times(series.to_numpy(), name, zone)
+
+
+def number_column(frame: Any, name: str) -> np.ndarray:
+    """A column of numbers; what is missing becomes NaN."""
+    values = column(frame, name).to_numpy()
+    if values.dtype.kind not in "iufbO":
+        raise ValueError(f"column {name!r} must hold numbers, got {values.dtype}")
+    if values.dtype.kind == "O":
+        return np.array([_number(v, name, row) for row, v in enumerate(values)], dtype=float)
+    numbers = values.astype(float)
+    if np.isinf(numbers).any():
+        row = int(np.argmax(np.isinf(numbers)))
+        raise ValueError(f"column {name!r} must be finite: row {row} is {numbers[row]}")
+    return numbers
+
+
+def _number(value: Any, name: str, row: int) -> float:
+    if value is None or str(value) in ("<NA>", "nan", "NaT"):
+        return np.nan
+    try:
+        number = float(value)
+        if np.isfinite(number):
+            return number
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        f"column {name!r} must hold numbers: row {row} is {value!r}; "
+        "convert or drop what is not a number"
+    )
+
+
+def make_frame(
+    kind: str, axis: TimeAxis, time: tuple[str, np.ndarray], columns: dict[str, Any]
+) -> Any:
+    """A frame of the kind that came in, its first column the times (given as numbers)."""
+    if time[0] in columns:
+        raise ValueError(
+            f"the answer has a column {time[0]!r} beside the times, which are called the same: "
+            "rename the column of times"
+        )
+    return frame_of(kind, times_series(kind, axis, *time), columns)
+
+
+def frame_of(kind: str, first: Any, columns: dict[str, Any]) -> Any:
+    """A frame of that kind; the columns come as arrays."""
+    nw = frames()
+    others = [nw.new_series(n, np.asarray(v), backend=kind) for n, v in columns.items()]
+    # Not from a dictionary of series: pandas would lose the time zone.
+    return first.to_frame().with_columns(*others).to_native()
+
+
+def times_series(kind: str, axis: TimeAxis, name: str, numbers: np.ndarray) -> Any:
+    nw = frames()
+    times = axis.times(numbers)
+    if not axis.dates:
+        return nw.new_series(name, times, backend=kind)
+    series = nw.new_series(name, times, dtype=nw.Datetime(axis.unit), backend=kind)
+    if axis.zone is None:
+        return series
+    return series.dt.replace_time_zone("UTC").dt.convert_time_zone(axis.zone)
+
+
+def clock_times(kind: str, axis: TimeAxis, numbers: np.ndarray) -> np.ndarray:
+    """Times as a clock in the zone of the data shows them."""
+    if axis.zone is None:
+        return axis.times(numbers)
+    found = times_series(kind, axis, "time", numbers).dt.replace_time_zone(None).to_numpy()
+    return np.asarray(found)

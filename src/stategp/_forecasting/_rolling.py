@@ -1,0 +1,98 @@
+"""How good are the forecasts? Fit up to an origin, forecast, compare; several origins."""
+
+import dataclasses
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+
+from stategp._fitting import NotConvergedWarning
+from stategp._forecasting._answers import as_levels
+from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._frames import (
+    as_frame,
+    frame_of,
+    kind_of,
+    number_column,
+    time_column,
+    times_series,
+)
+
+
+def cross_validate(
+    forecaster: Any,
+    frame: Any,
+    time: str = "ds",
+    target: str = "y",
+    *,
+    horizon: Any,
+    folds: int = 5,
+    every: Any = None,
+    level: Any = 0.95,
+    progress: Any = None,
+    **options: Any,
+) -> Any:
+    """A frame with a row for each origin: how the forecast from there met what came.
+
+    The last origin lies one horizon before the end of the data, the others `every` (one horizon
+    unless given) before each other. Each time the model is fitted anew to the data up to the origin
+    and scored on the observations within the horizon: mean log density, CRPS, root mean squared
+    error, the share of observations inside the interval of that level. Options are those of `fit`.
+    """
+    table = as_frame(frame)
+    instants = time_column(table, time)
+    axis = TimeAxis.of(instants)
+    x = np.asarray(axis.numbers(instants, f"column {time!r}"), dtype=float)
+    y = number_column(table, target)
+    length = axis.length("horizon", horizon)
+    step = length if every is None else axis.length("every", every)
+    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 1:
+        raise ValueError(f"folds must be a number of origins, at least 1, got {folds!r}")
+    seen = np.isfinite(y)
+    if not seen.any():
+        raise ValueError(f"column {target!r} holds no number: nothing to score")
+    first, last = float(x[seen].min()), float(x[seen].max())
+    origins = last - length - step * np.arange(folds)[::-1]
+    if origins[0] - first < length:
+        most = int(max((last - length - first - length) / step + 1, 0))
+        raise ValueError(
+            f"{folds} origins, a horizon of {horizon!r} apart, leave too little data to fit the "
+            f"first one; at most {most} fit in (or give a shorter horizon)"
+        )
+    (level,) = as_levels(level)
+    show = sys.stderr.isatty() if progress is None else progress
+    rows = []
+    for number, origin in enumerate(origins):
+        if show:
+            print(f"origin {number + 1} of {folds}", file=sys.stderr)
+        before, after = x <= origin, seen & (x > origin) & (x <= origin + length)
+        fresh = dataclasses.replace(forecaster, fitted=None)
+        keep, test = (table.filter(rows_.tolist()).to_native() for rows_ in (before, after))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", NotConvergedWarning)
+            fresh.fit(keep, time, target, progress=show, **options)
+        scores = {"observations": int(after.sum())} | _scores(fresh, test, y[after], level)
+        scores["converged"] = not any(issubclass(w.category, NotConvergedWarning) for w in caught)
+        rows.append(scores)
+    kind = kind_of(table)
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return frame_of(kind, times_series(kind, axis, "origin", origins), columns)
+
+
+def _scores(forecaster: Any, frame: Any, y: np.ndarray, level: float) -> dict[str, float]:
+    names = ("log_density", "crps", "rmse", f"coverage_{100 * level:.6g}")
+    if len(y) == 0:
+        return dict.fromkeys(names, float("nan"))
+    x, beside = forecaster._numbers(frame)
+    posterior = forecaster.posterior
+    mean, _ = posterior.predict_y(x, **beside)
+    lower, upper = posterior.quantiles(x, [0.5 - level / 2, 0.5 + level / 2], **beside)
+    inside = (np.asarray(lower) <= y) & (y <= np.asarray(upper))
+    found = (
+        np.mean(posterior.log_density(x, y, **beside)),
+        np.mean(posterior.crps(x, y, **beside)),
+        np.sqrt(np.mean((np.asarray(mean) - y) ** 2)),
+        np.mean(inside),
+    )
+    return dict(zip(names, map(float, found), strict=True))

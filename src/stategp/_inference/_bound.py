@@ -1,0 +1,179 @@
+"""The bound, what it wants q to be, and its gradient in the hyperparameters.
+
+A model has one chain of states for each latent function, independent under q. One pass over the
+data gives E_q[log p(y | f)] and its derivatives (g, h) in the mean and variance of every f. The
+natural gradient of the bound points from the sites to
+
+    precision = −2h,   linear = g + precision · mean,
+
+summed over the observations of each interval. At the optimal q, and wherever q is held fixed, the
+bound depends on the hyperparameters only through
+
+    Σ_n E_q[log p(y_n | f_n)]  (the conditionals p(f_n | u) and the likelihood)
+    + E_q[log p(u)]            (the prior of the states; same derivatives as log Z at fixed sites),
+
+so that no derivative goes through the sweep.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from stategp._data import Expected, View
+from stategp._models import GP
+from stategp._projection import AtStates, Projection, project
+from stategp.chain import (
+    Messages,
+    PairMarginals,
+    Potentials,
+    Sites,
+    Transitions,
+    expected_log_sites,
+    local_log_normaliser,
+    prior_transitions,
+    sweep,
+)
+
+States = Float[Array, " states"]
+Latent = Float[Array, "points *latents"]  # one column per latent function if there are several
+Guess = Float[Array, "..."]  # what each observation points at, laid out as the data are
+ChainSites = tuple[Sites, ...]  # one for each latent function
+
+
+class Geometry(NamedTuple):
+    """The prior of the states, and what they say about f at the observations."""
+
+    transitions: tuple[Transitions, ...]
+    projections: tuple[Any, ...]  # `Projection`, or `AtStates`
+
+
+class Q(NamedTuple):
+    """A posterior approximation, its bound, and the sites that the data would rather have."""
+
+    sites: tuple[Any, ...]  # those of each chain, or of another model
+    marginals: tuple[PairMarginals, ...]
+    messages: tuple[Messages | Potentials, ...]
+    elbo: Float[Array, ""]
+    rounding: Float[Array, ""]  # how far off the bound may be by rounding
+    target: tuple[Any, ...]
+
+
+def geometry(
+    model: GP,
+    x: Float[Array | np.ndarray, "*points"],
+    inducing: States,
+    numbers: Int[Array, " points"] | None = None,
+) -> Geometry:
+    """Everything that depends on the kernels and on where the points are.
+
+    `numbers`, if every point is an inducing point: which one.
+    """
+    x = jnp.asarray(x)
+    transitions = tuple(prior_transitions(kernel, inducing) for kernel in model.kernels)
+    if numbers is not None:
+        at = tuple(AtStates(numbers, kernel.emission()) for kernel in model.kernels)
+        return Geometry(transitions, at)
+    projections = tuple(
+        project(kernel, inducing, x, prior)
+        for kernel, prior in zip(model.kernels, transitions, strict=True)
+    )
+    return Geometry(transitions, projections)
+
+
+def stack(columns: list[Float[Array, " points"]]) -> Latent:
+    """Latent functions side by side; a single one stays one-dimensional."""
+    return columns[0] if len(columns) == 1 else jnp.stack(columns, axis=-1)
+
+
+def columns(latent: Latent) -> list[Float[Array, " points"]]:
+    """The inverse of `stack`."""
+    return [latent] if latent.ndim == 1 else [latent[:, i] for i in range(latent.shape[1])]
+
+
+def prior_mean(model: GP, user_x: Float[Array, " points"]) -> Latent:
+    """The mean functions at the user's inputs."""
+    return stack([mean(user_x) for mean in model.means])
+
+
+def latent_moments(
+    projections: tuple[Projection | AtStates, ...], marginals: tuple[PairMarginals, ...]
+) -> tuple[Latent, Latent]:
+    """Mean (without the mean function) and variance of every latent function."""
+    moments = [p.marginals(q) for p, q in zip(projections, marginals, strict=True)]
+    return stack([mean for mean, _ in moments]), stack([variance for _, variance in moments])
+
+
+def gather_sites(shape: Geometry, linear: Latent, precision: Latent) -> ChainSites:
+    """Sites from a linear term and a precision of f at each node."""
+    return tuple(
+        projection.gather(own_linear, own_precision, len(transitions.A))
+        for projection, transitions, own_linear, own_precision in zip(
+            shape.projections, shape.transitions, columns(linear), columns(precision), strict=True
+        )
+    )
+
+
+def wanted_sites(shape: Geometry, mean: Latent, found: Expected) -> ChainSites:
+    """The sites that the data would rather have, at the latent mean without the mean function."""
+    precision = -2 * found.curvature
+    return gather_sites(shape, found.slope + precision * mean, precision)
+
+
+def starting_sites(model: GP, data: View, shape: Geometry, guess: Guess) -> ChainSites:
+    """The sites for f near `guess`; for Gaussian observations these are the optimum."""
+    shift = prior_mean(model, data.user_nodes)
+    return gather_sites(shape, *data.start(model.likelihood, guess, shift))
+
+
+def evaluate(
+    model: GP,
+    data: View,
+    shape: Geometry,
+    sites: ChainSites,
+    *,
+    project: bool = False,
+    indefinite: bool = False,
+) -> Q:
+    """The bound at prior × sites. NaN where that is not a Gaussian.
+
+    `project`: in minibatches, where sites are always those of a batch and never negative.
+    `indefinite`: sites may be negative though the likelihood is log-concave.
+    """
+    indefinite = indefinite or not (project or model.likelihood.log_concave)
+    swept = [
+        sweep(prior, site, indefinite=indefinite)
+        for prior, site in zip(shape.transitions, sites, strict=True)
+    ]
+    marginals = tuple(one.marginals for one in swept)
+    mean, variance = latent_moments(shape.projections, marginals)
+    # Log-concave ones have negative precisions by rounding only.
+    clip = project or model.likelihood.log_concave
+    full_mean = mean + prior_mean(model, data.user_nodes)
+    found = data.expected(model.likelihood, full_mean, variance, clip=clip)
+    conjugate = model.likelihood.conjugate and not project  # then the sites do not depend on q
+    target = sites if conjugate else wanted_sites(shape, mean, found)
+    parts = [found.value]
+    for one, site in zip(swept, sites, strict=True):
+        parts += [one.log_normaliser, -expected_log_sites(site, one.marginals)]
+    terms = jnp.stack(parts)
+    elbo, rounding = jnp.sum(terms), 2e-15 * jnp.sum(jnp.abs(terms))
+    # A bound above what the data could ever have was lost to rounding (signal above 10¹⁵ times
+    # the noise), and NaN says so.
+    elbo = jnp.where(elbo > data.highest(model.likelihood) + 1.0, jnp.nan, elbo)
+    return Q(sites, marginals, tuple(one.messages for one in swept), elbo, rounding, target)
+
+
+def with_gradient(model: GP, data: View, shape: Geometry, q: Q) -> Float[Array, ""]:
+    """The bound at q, as a function of `model` and `shape` with q held fixed.
+
+    `q` must come from values without derivatives (`stop_gradient`).
+    """
+    mean, variance = latent_moments(shape.projections, q.marginals)
+    full_mean = mean + prior_mean(model, data.user_nodes)
+    partial = data.fit(model.likelihood, full_mean, variance)
+    for prior, sites, messages in zip(shape.transitions, q.sites, q.messages, strict=True):
+        partial += local_log_normaliser(prior, sites, messages)
+    return q.elbo + partial - jax.lax.stop_gradient(partial)

@@ -1,0 +1,180 @@
+"""Starting values for the hyperparameters that the user left open, taken from the data."""
+
+import functools
+from typing import Any, TypeVar
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.signal import lombscargle
+
+from stategp._data import Observations, Observed, distinct_inputs
+from stategp._models import GP, AdditiveGP
+from stategp.parameters import Parameter, Role, all_parameters, map_parameters, with_value
+
+Part = TypeVar("Part")
+
+_SPECTRUM_POINTS = 3000
+_MOST_CYCLES = 1500
+
+
+def pseudo_data(model: GP, data: Observations) -> np.ndarray:
+    """The values of f that the observations point at, one column per latent function."""
+    return model.likelihood.guess(np.asarray(data.y), np.asarray(data.extra))
+
+
+def starting_model(model: GP, data: Observations, stretch: float = 1.0) -> GP:
+    """The model with every hyperparameter that was not given set from the data.
+
+    `stretch` multiplies the lengthscales that are.
+    """
+    guesses = _guesses(model, data, stretch)
+    kernels = tuple(_start(k, own) for k, own in zip(model.kernels, guesses, strict=True))
+    means = tuple(_start(m, own) for m, own in zip(model.means, guesses, strict=True))
+    return GP(kernels, _start(model.likelihood, guesses[0]), means)
+
+
+def search_scales(model: GP, data: Observations) -> np.ndarray:
+    """The natural size of a step in each coordinate of the hyperparameter vector."""
+    guesses = _guesses(model, data)
+    owners = [*zip(model.kernels, guesses, strict=True), (model.likelihood, guesses[0])]
+    owners += zip(model.means, guesses, strict=True)
+    return _scales(owners)
+
+
+def _scales(owners: list[tuple[Any, "_Guesses"]]) -> np.ndarray:
+    scales: list[Any] = []
+    for part, own in owners:  # in the order of the fields of the model, which is the vector's
+        for parameter in all_parameters(part):
+            if parameter.learned:
+                size = 1.0 if parameter.constraint == "positive" else own.scale(parameter.role)
+                scales.append(np.full(parameter.value.size, size))
+    return np.concatenate(scales) if scales else np.zeros(0)
+
+
+def starting_additive(model: AdditiveGP, observed: Observed) -> AdditiveGP:
+    """The additive model with every hyperparameter that was not given set from the data."""
+    guesses = _additive_guesses(model, observed)
+    parts = [_start(k, own) for k, own in zip(model.kernels, guesses[:-1], strict=True)]
+    likelihood, mean = (_start(part, guesses[-1]) for part in (model.likelihood, model.mean))
+    return AdditiveGP(dict(zip(model.names, parts, strict=True)), likelihood, mean)
+
+
+def additive_scales(model: AdditiveGP, observed: Observed) -> np.ndarray:
+    """The natural size of a step in each coordinate of the hyperparameter vector."""
+    guesses = _additive_guesses(model, observed)
+    parts = [*model.kernels, model.likelihood, model.mean]
+    return _scales(list(zip(parts, [*guesses, guesses[-1]], strict=True)))
+
+
+def _additive_guesses(model: AdditiveGP, observed: Observed) -> list["_Guesses"]:
+    """For each component, which has its share of the variance, and for f as a whole."""
+    count, guesses = len(model.kernels), []
+    for number in [*range(count), 0]:
+        data = observed.as_series(number)
+        f = model.likelihood.guess(np.asarray(data.y), np.asarray(data.extra))
+        robust = not model.likelihood.conjugate
+        own = _Guesses(np.asarray(data.x), f, float(data.origin), robust, 3.0)
+        guesses.append(own)
+    for own in guesses[:-1]:
+        own.variance /= count
+    return guesses
+
+
+def _guesses(model: GP, data: Observations, stretch: float = 1.0) -> list["_Guesses"]:
+    pseudo = pseudo_data(model, data).reshape(len(data), -1)
+    robust = not model.likelihood.conjugate
+    return [
+        _Guesses(np.asarray(data.x), pseudo[:, i], float(data.origin), robust, stretch)
+        for i in range(pseudo.shape[1])
+    ]
+
+
+def _start(part: Part, guesses: "_Guesses") -> Part:
+    """The kernel, mean or likelihood with what was not given taken from the data."""
+    summands = max(1, sum(p.role == "variance" and not p.given for p in all_parameters(part)))
+
+    def start(parameter: Parameter) -> Parameter:
+        if parameter.given:
+            return parameter
+        value = guesses.value(parameter.role, summands)
+        if value is None:
+            return parameter
+        return with_value(parameter, jnp.full(parameter.value.shape, value, dtype=float))
+
+    return map_parameters(start, part)
+
+
+class _Guesses:
+    def __init__(self, x: np.ndarray, f: np.ndarray, origin: float, robust: bool, stretch: float):
+        self.x, self.y, self.origin, self.robust = x, f, origin, robust
+        self.stretch = stretch
+        self.span = float(self.x[-1] - self.x[0]) or 1.0
+        spread = float(np.var(self.y))
+        if robust:  # outliers say nothing about the size of f
+            deviations = np.abs(self.y - np.median(self.y))
+            spread = float(1.4826 * np.median(deviations)) ** 2 or spread
+        level = float(np.mean(self.y**2))
+        self.variance = spread or level or 1.0
+
+    def value(self, role: Role, summands: int) -> float | None:
+        match role:
+            case "variance":
+                return self.variance / summands
+            case "noise":
+                return 0.1 * self.variance
+            case "scale":
+                return float(np.sqrt(0.1 * self.variance))
+            case "amplitude":
+                return float(np.sqrt(self.variance))
+            case "lengthscale":
+                return max(self.stretch * self.span / 10, self._spacing())
+            case "decay":
+                return max(self.span / 3, self._spacing())
+            case "period":
+                return self._period
+            case "frequency":
+                return 1 / self._period
+            case "level":
+                return float(np.median(self.y) if self.robust else np.mean(self.y))
+            case "slope":
+                return 0.0
+            case "centre":
+                return self.origin + float(np.mean(self.x))
+            case _:
+                return None
+
+    def scale(self, role: Role) -> float:
+        deviation = float(np.sqrt(self.variance))
+        return {"level": deviation, "slope": deviation / self.span}.get(role, 1.0)
+
+    def _spacing(self) -> float:
+        gaps = np.diff(distinct_inputs(self.x))
+        return float(np.median(gaps)) if len(gaps) else self.span
+
+    @functools.cached_property
+    def _period(self) -> float:
+        return strongest_period(self.x, self.y)[0]
+
+
+def strongest_period(
+    x: np.ndarray, y: np.ndarray, fewest_cycles: float = 1.0
+) -> tuple[float, float]:
+    """The strongest period between twice the usual spacing of x and its span, a smooth trend
+    removed, and the share of the variance that a sine of it explains; x in order.
+    """
+    distinct = distinct_inputs(x)
+    span = float(x[-1] - x[0]) or 1.0
+    keep = np.random.default_rng(0).permutation(len(x))[:_SPECTRUM_POINTS]
+    x, y = x[keep] / span, y[keep]
+    if len(np.unique(x)) < 8:
+        return span, 0.0
+    degree = 1 if fewest_cycles <= 1 else 5
+    y = y - np.polynomial.Polynomial.fit(x, y, degree)(x)
+    if not np.any(y):
+        return span, 0.0
+    spacing = float(np.median(np.diff(distinct))) / span
+    most = np.clip(1 / (2 * spacing), fewest_cycles + 1, _MOST_CYCLES)
+    cycles = np.arange(fewest_cycles, most, 0.25)
+    power = lombscargle(x, y, 2 * np.pi * cycles, normalize=True)
+    best = int(np.argmax(power))
+    return float(span / cycles[best]), float(power[best])

@@ -1,0 +1,17 @@
+"""What we fit."""
+
+from stategp._models._additive import AdditiveGP
+from stategp._models._deep import DeepGP, Latent, Layer, Path, Stack
+from stategp._models._gp import GP, as_kernel, as_likelihood
+
+__all__ = [
+    "GP",
+    "AdditiveGP",
+    "DeepGP",
+    "Latent",
+    "Layer",
+    "Path",
+    "Stack",
+    "as_kernel",
+    "as_likelihood",
+]

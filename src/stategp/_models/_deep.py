@@ -1,0 +1,246 @@
+"""Compositions of Gaussian processes, every function of one input."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from stategp._models._gp import as_likelihood, as_mean
+from stategp.kernels import Kernel
+from stategp.likelihoods import Likelihood
+from stategp.means import Linear, Mean
+
+Path = tuple[str, int | None]  # the name of a layer, and its number where there are several
+
+
+class Layer(eqx.Module):
+    """One function of a deep model: a kernel, inducing locations and a mean function.
+
+    `inducing` is an increasing array of locations or a number of them; a number is placed evenly
+    over `between`, by default the range that the layer's inputs have when every function is its
+    mean function. The mean function is the identity unless given; its slope and intercept are
+    learned.
+
+    >>> import stategp as sg
+    >>> warp = sg.Layer(sg.kernels.Matern32(variance=0.01, lengthscale=4.0), inducing=50)
+    """
+
+    kernel: Kernel
+    mean: Mean
+    locations: Float[Array, " states"] | None
+    count: int = eqx.field(static=True)
+
+    def __init__(self, kernel: Any, inducing: Any = 50, *, between: Any = None, mean: Any = None):
+        if not isinstance(kernel, Kernel):
+            raise ValueError(f"the kernel of a layer must be one of sg.kernels, got {kernel!r}")
+        self.kernel = kernel
+        self.mean = Linear(intercept=0.0, slope=1.0) if mean is None else as_mean(mean, 0)
+        whole = isinstance(inducing, int | np.integer) and not isinstance(inducing, bool)
+        if whole and inducing < 2:
+            raise ValueError(f"a layer needs at least 2 inducing locations, got {inducing}")
+        if whole and between is None:
+            self.locations, self.count = None, int(inducing)
+            return
+        if whole:
+            low, high = between
+            if not low < high:
+                raise ValueError(f"between must be a low and a high end, got {between!r}")
+            inducing = np.linspace(low, high, inducing)
+        places = np.asarray(inducing, dtype=float)
+        if places.ndim != 1 or len(places) < 2 or not np.all(np.diff(places) > 0):
+            raise ValueError(
+                "inducing must be a number or an increasing array of at least 2 locations, got "
+                f"{inducing!r}"
+            )
+        self.locations, self.count = jnp.asarray(places), len(places)
+
+    @property
+    def inducing(self) -> Float[Array, " states"]:
+        """The inducing locations, once they are placed."""
+        assert self.locations is not None
+        return self.locations
+
+    def placed(self, low: float, high: float) -> "Layer":
+        """The same layer with its locations, if it has none yet, over a range."""
+        if self.locations is not None:
+            return self
+        places = np.linspace(low, high, self.count)
+        return Layer(self.kernel, places, mean=self.mean)
+
+
+class Latent:
+    """A function of a layer at some inputs: Gaussian, and a sample where a number is needed.
+
+    Sums and multiples of it stay Gaussian; whatever else is done to it is done to the sample.
+    """
+
+    def __init__(self, mean: Array, variance: Array, white: Array):
+        self.mean, self.variance, self.white = mean, variance, white
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.mean.shape
+
+    def sample(self) -> Array:
+        """A draw, differentiable in mean and variance."""
+        safe = jnp.where(self.variance > 0, self.variance, 1.0)
+        return self.mean + jnp.where(self.variance > 0, jnp.sqrt(safe), 0.0) * self.white
+
+    def __jax_array__(self) -> Array:
+        return self.sample()
+
+    def __add__(self, other: Any) -> "Latent":
+        if isinstance(other, Latent):
+            variance = self.variance + other.variance
+            both = self.sample() + other.sample() - self.mean - other.mean
+            white = both / jnp.sqrt(jnp.where(variance > 0, variance, 1.0))
+            return Latent(self.mean + other.mean, variance, white)
+        return Latent(self.mean + other, self.variance, self.white)
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, Latent):
+            return self.sample() * other.sample()
+        return Latent(self.mean * other, self.variance * other**2, self.white * jnp.sign(other))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> "Latent":
+        return Latent(-self.mean, self.variance, -self.white)
+
+    def __sub__(self, other: Any) -> "Latent":
+        return self + (-other)
+
+    def __rsub__(self, other: Any) -> "Latent":
+        return -self + other
+
+
+class DeepGP(eqx.Module):
+    """A composition of layers, observed with noise.
+
+    `layers` names the functions: each a `Layer`, or a list of them. `function` composes them: it
+    gets the functions by name, the inputs, and, if it takes a third argument, the number of the
+    output. Data for several outputs are lists of arrays.
+
+    >>> import stategp as sg
+    >>> k = sg.kernels
+    >>> warps = [sg.Layer(k.Matern32(variance=0.01, lengthscale=4.0)) for _ in range(2)]
+    >>> model = sg.DeepGP(
+    ...     {"warp": warps, "shared": sg.Layer(k.Matern32(lengthscale=0.1), inducing=100)},
+    ...     lambda f, t, number: f["shared"](f["warp"][number](t)),
+    ... )
+    """
+
+    layers: dict[str, Any]
+    likelihood: Likelihood
+    function: Callable[..., Any] = eqx.field(static=True)
+    samples: int = eqx.field(static=True)
+
+    def __init__(self, layers: Any, function: Any, likelihood: Any = None, *, samples: Any = 4):
+        if not isinstance(layers, Mapping) or not layers:
+            raise ValueError(f"layers must be a dictionary of sg.Layer, got {layers!r}")
+        self.layers = {}
+        for name, given in layers.items():
+            parts = tuple(given) if isinstance(given, list | tuple) else (given,)
+            if not parts or not all(isinstance(part, Layer) for part in parts):
+                raise ValueError(f"layer {name!r} must be an sg.Layer or a list of them")
+            self.layers[name] = parts if isinstance(given, list | tuple) else given
+        if not callable(function):
+            raise ValueError(f"function must be a function of layers and inputs, got {function!r}")
+        self.function, self.likelihood = function, as_likelihood(likelihood)
+        if self.likelihood.latents > 1:
+            raise ValueError(
+                "a deep model has one latent function for each output, but "
+                f"{type(self.likelihood).__name__} reads {self.likelihood.latents}"
+            )
+        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
+            raise ValueError(f"samples must be a whole number of at least 1, got {samples!r}")
+        self.samples = samples
+
+    @staticmethod
+    def stack(layers: Any, likelihood: Any = None, *, samples: Any = 4) -> "DeepGP":
+        """Layers one after the other.
+
+        >>> import stategp as sg
+        >>> k = sg.kernels
+        >>> deep = sg.DeepGP.stack([sg.Layer(k.Matern32()), sg.Layer(k.Matern32())])
+        """
+        names = {str(number): layer for number, layer in enumerate(layers)}
+        return DeepGP(names, Stack(len(names)), likelihood, samples=samples)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Every function: its name, and its number if there are several of that name."""
+        found: list[Path] = []
+        for name, given in self.layers.items():
+            found += (
+                [(name, i) for i in range(len(given))]
+                if isinstance(given, tuple)
+                else [(name, None)]
+            )
+        return tuple(found)
+
+    def layer(self, path: Path) -> Layer:
+        """The layer at a path."""
+        given = self.layers[path[0]]
+        own: Layer = given if path[1] is None else given[path[1]]
+        return own
+
+    def with_layers(self, layers: dict[Path, Layer]) -> "DeepGP":
+        """The same composition of other layers."""
+        given = {
+            name: tuple(layers[name, i] for i in range(len(old)))
+            if isinstance(old, tuple)
+            else layers[name, None]
+            for name, old in self.layers.items()
+        }
+        return DeepGP(given, self.function, self.likelihood, samples=self.samples)
+
+    def like(self, other: "DeepGP") -> "DeepGP":
+        """Another model of the same composition, with the inducing locations of this one."""
+        layers = {
+            path: Layer(
+                other.layer(path).kernel, self.layer(path).locations, mean=other.layer(path).mean
+            )
+            for path in self.paths
+        }
+        return other.with_layers(layers)
+
+    @property
+    def takes_number(self) -> bool:
+        """Whether the composition depends on the number of the output."""
+        return len(inspect.signature(self.function).parameters) >= 3
+
+    def compose(self, visit: Callable[[Path, Any], Any], x: Array, number: int) -> Any:
+        """The composition at x, with `visit(path, input)` for each function."""
+
+        def at(path: Path) -> Callable[[Any], Any]:
+            return lambda value: visit(path, value)
+
+        functions = {
+            name: [at((name, i)) for i in range(len(given))]
+            if isinstance(given, tuple)
+            else at((name, None))
+            for name, given in self.layers.items()
+        }
+        return (
+            self.function(functions, x, number)
+            if self.takes_number
+            else self.function(functions, x)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Stack:
+    """The composition of a stack; equal stacks are equal functions, and compile once."""
+
+    count: int
+
+    def __call__(self, f: Any, x: Any) -> Any:
+        for number in range(self.count):
+            x = f[str(number)](x)
+        return x

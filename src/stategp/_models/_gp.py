@@ -1,0 +1,100 @@
+"""A Gaussian process on one input."""
+
+from typing import Any
+
+import equinox as eqx
+
+from stategp import means
+from stategp._expressions import parse_kernel
+from stategp.kernels import Kernel
+from stategp.likelihoods import Gaussian, Likelihood, from_name
+from stategp.means import Mean
+
+
+class GP(eqx.Module):
+    """A prior over functions of one input, and how they are observed.
+
+    `kernel` is one of `sg.kernels` or an expression ("matern52(30) + periodic(7)").
+    `likelihood` is one of `sg.likelihoods` or its name ("poisson"); Gaussian unless given. `mean`
+    is a mean function, a number, or any function of x; zero unless given.
+
+    A likelihood with several latent functions takes a tuple of kernels (and of means), one for
+    each; a single kernel stands for all of them, every one with parameters of its own. The means
+    of the second and later functions are constants, learned, unless given.
+
+    >>> import stategp as sg
+    >>> sg.GP(kernel=sg.kernels.Matern32(lengthscale=2.0))
+    GP(kernel=Matern32(variance=1, lengthscale=2), likelihood=Gaussian(variance=1), mean=Zero())
+    >>> sg.GP(sg.kernels.Matern52(), "bernoulli").likelihood
+    Bernoulli(link='logit')
+    """
+
+    kernels: tuple[Kernel, ...]
+    likelihood: Likelihood
+    means: tuple[Mean, ...]
+
+    def __init__(self, kernel: Any, likelihood: Any = None, mean: Any = None):
+        self.likelihood = as_likelihood(likelihood)
+        latents = self.likelihood.latents
+        self.kernels = tuple(as_kernel(k) for k in _one_for_each("kernel", kernel, latents))
+        given = mean if isinstance(mean, tuple | list) else (mean, *[None] * (latents - 1))
+        parts = _one_for_each("mean", given, latents)
+        self.means = tuple(as_mean(part, number) for number, part in enumerate(parts))
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel; a tuple of them if there are several latent functions."""
+        return self.kernels[0] if len(self.kernels) == 1 else self.kernels
+
+    @property
+    def mean(self) -> Any:
+        """The mean function; a tuple of them if there are several latent functions."""
+        return self.means[0] if len(self.means) == 1 else self.means
+
+    def __repr__(self) -> str:
+        return f"GP(kernel={self.kernel!r}, likelihood={self.likelihood!r}, mean={self.mean!r})"
+
+
+def as_kernel(kernel: Any) -> Kernel:
+    if isinstance(kernel, str):
+        return parse_kernel(kernel)
+    if not isinstance(kernel, Kernel):
+        raise ValueError(
+            "kernel must be one of sg.kernels, such as sg.kernels.Matern52(), or an expression "
+            f"such as 'matern52(30) + periodic(7)'; got {kernel!r}"
+        )
+    return kernel
+
+
+def as_likelihood(likelihood: Any) -> Likelihood:
+    if likelihood is None:
+        return Gaussian()
+    if isinstance(likelihood, str):
+        return from_name(likelihood)
+    if not isinstance(likelihood, Likelihood):
+        raise ValueError(
+            "likelihood must be one of sg.likelihoods, such as sg.likelihoods.Gaussian(), or a "
+            f"name such as 'poisson'; got {likelihood!r}"
+        )
+    return likelihood
+
+
+def _one_for_each(name: str, given: Any, latents: int) -> tuple[Any, ...]:
+    if not isinstance(given, tuple | list):
+        return (given,) * latents
+    if len(given) != latents:
+        functions = "one latent function" if latents == 1 else f"{latents} latent functions"
+        raise ValueError(f"{name} has {len(given)} parts, but the likelihood reads {functions}")
+    return tuple(given)
+
+
+def as_mean(mean: object, number: int) -> Mean:
+    if mean is None:
+        return means.Zero() if number == 0 else means.Constant()
+    if isinstance(mean, Mean):
+        return mean
+    if isinstance(mean, int | float) and not isinstance(mean, bool):
+        return means.Constant(mean)
+    if callable(mean):
+        return means.Function(mean)
+    raise ValueError(f"mean must be a mean function, a number or a function of x; got {mean!r}")

@@ -1,0 +1,24 @@
+"""What the user holds after inference: chains, what follows from them, and how they last."""
+
+from stategp._posteriors._additive import AdditivePosterior, Training
+from stategp._posteriors._deep import DeepPosterior
+from stategp._posteriors._files import allow, load, save
+from stategp._posteriors._pointwise import check_levels, padded, per_point
+from stategp._posteriors._posterior import Posterior
+from stategp._posteriors._prediction import Chain, Points, Predicts
+
+__all__ = [
+    "AdditivePosterior",
+    "Chain",
+    "DeepPosterior",
+    "Points",
+    "Posterior",
+    "Predicts",
+    "Training",
+    "allow",
+    "check_levels",
+    "load",
+    "padded",
+    "per_point",
+    "save",
+]

@@ -1,0 +1,173 @@
+"""Additive models: learning, and the posterior that comes of it."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from stategp._data import Table, as_columns, column_names, relative_inputs
+from stategp._inference import (
+    FitResult,
+    Layout,
+    NodeSites,
+    joint_corrections,
+    level,
+)
+from stategp._models import AdditiveGP
+from stategp._posteriors._prediction import Chain, Points, Predicts, as_key, padded, predict, sample
+
+_TOGETHER = 64  # points whose joint variances are solved for at once
+
+
+class Training(NamedTuple):
+    """The data and q as inference saw them."""
+
+    table: Table
+    layout: Layout
+    sites: NodeSites
+
+
+class AdditivePosterior(Predicts):
+    """The posterior of f = level + f₁(x₁) + f₂(x₂) + …, a chain of states for each component.
+
+    Made by `sg.condition` and `sg.fit`. Inputs of predictions are arrays with a column for each
+    component, dictionaries or data frames; values that were not seen in training are interpolated
+    and extrapolated.
+
+    The components are independent under q (mean field). Their means are those of the joint
+    posterior, but where inputs are correlated the variances of the components are too small, and
+    that of their sum is wrong either way; `joint=True` gives variances that account for it, at the
+    price of a linear solve for each point.
+    """
+
+    model: AdditiveGP
+    chains: tuple[Chain, ...]  # one for each component
+    centring: tuple[Chain, ...]  # the covariance of each with its average over the data, as means
+    averages: tuple[tuple[float, float], ...]  # mean and variance of that average
+    origins: tuple[int | float, ...]
+    training: Training
+    elbo: float
+    observations: int = eqx.field(static=True)
+    states: tuple[int, ...] = eqx.field(static=True)
+    fit_result: FitResult | None = eqx.field(static=True, default=None)
+
+    def predict_f(self, x_new: Any, *, joint: Any = False) -> tuple[Points, Points]:
+        """Mean and variance of f; with `joint`, the variance accounts for correlated inputs.
+
+        >>> import numpy as np, stategp as sg
+        >>> x = np.random.default_rng(0).uniform(size=(50, 2))
+        >>> model = sg.AdditiveGP([sg.kernels.Matern32(), sg.kernels.Matern32()])
+        >>> posterior = sg.condition(model, x, np.sin(6 * x[:, 0]) + x[:, 1])
+        >>> mean, variance = posterior.predict_f([[0.5, 0.5]])
+        """
+        columns = self._relative(x_new)
+        mean, variance = self._level, jnp.zeros(())
+        for chain, x in zip(self.chains, columns, strict=True):
+            own_mean, own_variance = predict(chain, padded(x))
+            mean, variance = mean + own_mean[: len(x)], variance + own_variance[: len(x)]
+        if joint:
+            variance = variance + self._corrections(columns, None)
+        return mean, variance
+
+    def components(self, x_new: Any, *, joint: Any = False) -> dict[str, tuple[Points, Points]]:
+        """Mean and variance of the effect of each input, by name.
+
+        An effect is centred: its average over the training data is zero, and `level` holds what
+        that leaves. From a dictionary or a data frame, the columns it has are enough.
+        """
+        names = self.model.names
+        given = column_names(x_new)
+        if given is not None:
+            names = tuple(name for name in names if name in given)
+            if not names:
+                raise ValueError(f"x_new has none of the inputs {', '.join(self.model.names)}")
+        found = {}
+        for name, x in zip(names, self._relative(x_new, names), strict=True):
+            i = self.model.names.index(name)
+            mean, variance = (v[: len(x)] for v in predict(self.chains[i], padded(x)))
+            shared = predict(self.centring[i], padded(x))[0][: len(x)]
+            average, spread = self.averages[i]
+            if joint:
+                columns = [x if j == i else None for j in range(len(self.chains))]
+                variance = variance + self._corrections(columns, i, centred=True)
+            centred = jnp.maximum(variance - 2 * shared + spread, 0.0)
+            found[name] = mean - average, centred
+        return found
+
+    @property
+    def level(self) -> float:
+        """The average of f over the training data: what the centred effects add to."""
+        return float(self._level) + sum(average for average, _ in self.averages)
+
+    def sample_f(
+        self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
+    ) -> Float[Array, "samples points"]:
+        """Joint samples of f; `key` is a JAX random key or an integer seed."""
+        if isinstance(num_samples, bool) or not isinstance(num_samples, int | np.integer):
+            raise ValueError(f"num_samples must be a whole number, got {num_samples!r}")
+        columns = self._relative(x_new)
+        if num_samples < 1 or len(columns[0]) == 0:
+            return jnp.zeros((max(num_samples, 0), len(columns[0])))
+        negative = not self.model.likelihood.log_concave
+        total = jnp.full((num_samples, len(columns[0])), self._level)
+        for number, (chain, x) in enumerate(zip(self.chains, columns, strict=True)):
+            own = jax.random.fold_in(as_key(key), number)
+            total = total + sample(chain, own, padded(x), num_samples, negative)[:, : len(x)]
+        return total
+
+    @property
+    def inducing(self) -> dict[str, np.ndarray]:
+        """The inducing locations of every input, in the user's units."""
+        parts = zip(self.model.names, self.chains, self.states, self.origins, strict=True)
+        return {
+            name: np.asarray(chain.inducing)[:states] + origin
+            for name, chain, states, origin in parts
+        }
+
+    @property
+    def _level(self) -> Float[Array, ""]:
+        return level(self.model)
+
+    def _relative(self, x_new: Any, names: tuple[str, ...] | None = None) -> list[Points]:
+        names = names or self.model.names
+        columns = as_columns("x_new", names, x_new)
+        return [
+            jnp.asarray(relative_inputs(name, column, self.origins[self.model.names.index(name)]))
+            for name, column in zip(names, columns, strict=True)
+        ]
+
+    def _corrections(self, columns: list[Any], only: int | None, centred: bool = False) -> Points:
+        """What the joint posterior adds to the variance of f, or of one component."""
+        points = next(len(x) for x in columns if x is not None)
+        x = np.stack([np.zeros(points) if c is None else np.asarray(c) for c in columns])
+        which = np.arange(len(columns)) if only is None else np.asarray([only])
+        seen = np.isin(np.arange(len(columns)), which).astype(float)
+        size = -(-points // _TOGETHER) * _TOGETHER
+        x = np.pad(x, ((0, 0), (0, size - points)), mode="edge")
+        parts = [
+            joint_corrections(
+                self.model,
+                self.training.table,
+                self.training.layout,
+                self.training.sites,
+                jnp.asarray(x[:, start : start + _TOGETHER]),
+                jnp.asarray(seen),
+                centred=centred,
+            )
+            for start in range(0, size, _TOGETHER)
+        ]
+        return jnp.concatenate(parts)[:points] if parts else jnp.zeros(0)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"AdditivePosterior of {self.model!r}",
+            f"  {self.observations} observations, inducing states: "
+            + ", ".join(f"{n} {m}" for n, m in zip(self.model.names, self.states, strict=True)),
+            f"  ELBO {self.elbo:.6g}",
+        ]
+        if self.fit_result is not None:
+            lines.append(f"  fit {self.fit_result}")
+        return "\n".join(lines)

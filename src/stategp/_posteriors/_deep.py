@@ -1,0 +1,235 @@
+"""Deep models: learning, and the posterior that comes of it."""
+
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from stategp._data import check_support, extra_values
+from stategp._data import numbers as as_numbers
+from stategp._inference import (
+    FitResult,
+    Output,
+    Tape,
+    deep_chains,
+    run_output,
+)
+from stategp._models import GP, DeepGP, Path
+from stategp._posteriors._prediction import Chain, Points, as_key, padded, predict, sample
+from stategp.chain import PairMarginals, Sites
+from stategp.likelihoods import Gaussian, Likelihood
+
+_SAMPLES = 100  # through the layers, for predictions and the final bound
+
+
+class Function(eqx.Module):
+    """The posterior of one function of a deep model."""
+
+    chain: Chain
+    indefinite: bool = eqx.field(static=True, default=False)
+
+    @property
+    def inducing(self) -> np.ndarray:
+        """Where its inducing states are."""
+        return np.asarray(self.chain.inducing)
+
+    def predict_f(self, x_new: Any) -> tuple[Points, Points]:
+        """Mean and variance of the function."""
+        x = jnp.asarray(as_numbers("x_new", x_new))
+        mean, variance = predict(self.chain, padded(x))
+        return mean[: len(x)], variance[: len(x)]
+
+    def sample_f(
+        self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
+    ) -> Float[Array, "samples points"]:
+        """Joint samples of the function."""
+        x = jnp.asarray(as_numbers("x_new", x_new))
+        return sample(self.chain, as_key(key), padded(x), num_samples, self.indefinite)[:, : len(x)]
+
+
+class DeepPosterior(eqx.Module):
+    """The posterior of a deep model: a chain of states for every function of it.
+
+    `functions` has them by name, for a look at each on its own. Predictions pass samples through
+    the layers (`samples` of them, drawn from `seed`), so that their moments carry a Monte Carlo
+    error; `number` says which output. `elbo` is an estimate too.
+    """
+
+    model: DeepGP
+    sites: dict[Path, Sites]
+    marginals: dict[Path, PairMarginals]
+    elbo: float
+    observations: tuple[int, ...] = eqx.field(static=True)
+    fit_result: FitResult | None = eqx.field(static=True, default=None)
+    indefinite: bool = eqx.field(static=True, default=False)  # sites may be negative
+
+    @property
+    def functions(self) -> dict[str, Any]:
+        """The posterior of every function: by name, a list where there are several."""
+        return {
+            name: [self._function((name, i)) for i in range(len(given))]
+            if isinstance(given, tuple)
+            else self._function((name, None))
+            for name, given in self.model.layers.items()
+        }
+
+    def save(self, path: Any) -> None:
+        """Write it to a file, for `sg.load`: numbers and names, nothing that could run."""
+        from stategp._posteriors._files import save
+
+        save(self, path)
+
+    def _function(self, path: Path) -> Function:
+        layer = self.model.layer(path)
+        gp = GP(layer.kernel, Gaussian(), layer.mean)
+        origin = jnp.zeros(())
+        own = (self.sites[path],), (self.marginals[path],)
+        return Function(Chain(gp, layer.inducing, origin, *own), self.indefinite)
+
+    def predict_f(
+        self, x_new: Any, number: int = 0, *, samples: int = _SAMPLES, seed: int = 0
+    ) -> tuple[Points, Points]:
+        """Mean and variance of an output before its noise.
+
+        >>> import numpy as np, stategp as sg
+        >>> x = np.linspace(0, 1, 30)
+        >>> layers = [sg.Layer(sg.kernels.Matern32(), inducing=5) for _ in range(2)]
+        >>> model = sg.DeepGP.stack(layers, sg.likelihoods.Gaussian(variance=0.01))
+        >>> posterior = sg.condition(model, x, np.sin(6 * x), max_steps=50, tolerance=1.0)
+        >>> mean, variance = posterior.predict_f([0.5])
+        """
+        means, variances = self._run(x_new, number, samples, seed)
+        return jnp.mean(means, axis=0), jnp.mean(variances, axis=0) + jnp.var(means, axis=0)
+
+    def predict_y(
+        self,
+        x_new: Any,
+        number: int = 0,
+        *,
+        samples: int = _SAMPLES,
+        seed: int = 0,
+        **extras: Any,
+    ) -> tuple[Points, Points]:
+        """Mean and variance of a new observation."""
+        means, variances = self._run(x_new, number, samples, seed)
+        extra = self._extra(means, extras)
+        centres, spreads = self.model.likelihood.predict(means, variances, extra)
+        return jnp.mean(centres, axis=0), jnp.mean(spreads, axis=0) + jnp.var(centres, axis=0)
+
+    def log_density(
+        self,
+        x_new: Any,
+        y_new: Any,
+        number: int = 0,
+        *,
+        samples: int = _SAMPLES,
+        seed: int = 0,
+        **extras: Any,
+    ) -> Points:
+        """Log predictive density of each new observation on its own."""
+        means, variances = self._run(x_new, number, samples, seed)
+        y = as_numbers("y_new", y_new)
+        if len(y) != means.shape[1]:
+            raise ValueError(
+                f"y_new must have one value per point, got {len(y)} for {means.shape[1]}"
+            )
+        extra = self._extra(means, extras)
+        check_support(self.model.likelihood, "y_new", y, np.asarray(extra[0]))
+        return _mixture(self.model.likelihood, jnp.asarray(y), means, variances, extra)
+
+    def quantiles(self, *_: Any, **__: Any) -> Points:
+        """Not there for deep models, whose predictions are mixtures over samples."""
+        raise NotImplementedError(
+            "quantiles, cdf and crps are not there for deep models: use predict_y, log_density, "
+            "or quantiles of sample_f"
+        )
+
+    cdf = crps = quantiles
+
+    def sample_f(
+        self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1, number: int = 0
+    ) -> Float[Array, "samples points"]:
+        """Joint samples of an output before its noise: whole functions, one after the other.
+
+        A function that is called more than once is drawn anew each time.
+        """
+        self._check(number)
+        x = jnp.asarray(as_numbers("x_new", x_new))
+        count, calls = int(num_samples), 0
+
+        def visit(path: Path, inputs: Any) -> Array:
+            nonlocal calls
+            keys = jax.random.split(jax.random.fold_in(as_key(key), calls), count)
+            calls += 1
+            chain = self._function(path).chain
+
+            def draw(key: PRNGKeyArray, x: Array) -> Array:
+                return sample(chain, key, x, 1, self.indefinite)[0]
+
+            return jax.vmap(draw)(keys, jnp.asarray(inputs))
+
+        through = self.model.compose(visit, jnp.broadcast_to(x[None], (count, len(x))), number)
+        return jnp.asarray(through)
+
+    def _check(self, number: int) -> None:
+        if not 0 <= number < len(self.observations):
+            raise ValueError(f"the model has {len(self.observations)} outputs, got {number}")
+
+    def _run(self, x_new: Any, number: int, samples: int, seed: int) -> tuple[Array, Array]:
+        self._check(number)
+        x = jnp.asarray(as_numbers("x_new", x_new))
+        whole = padded(x)
+        model = DeepGP(
+            self.model.layers, self.model.function, self.model.likelihood, samples=samples
+        )
+        means, variances = _propagate(
+            model, self.sites, whole, jax.random.key(seed), number, self.indefinite
+        )
+        return means[:, : len(x)], variances[:, : len(x)]
+
+    def _extra(self, means: Array, extras: dict[str, Any]) -> Array:
+        values = extra_values(self.model.likelihood, means.shape[1], extras)
+        return jnp.broadcast_to(jnp.asarray(values)[None], means.shape)
+
+    def __repr__(self) -> str:
+        functions = ", ".join(name if i is None else f"{name}[{i}]" for name, i in self.model.paths)
+        lines = [
+            f"DeepPosterior of {functions}",
+            f"  {', '.join(map(str, self.observations))} observations",
+            f"  ELBO about {self.elbo:.6g}",
+        ]
+        if self.fit_result is not None:
+            lines.append(f"  fit {self.fit_result}")
+        return "\n".join(lines)
+
+
+@functools.partial(jax.jit, static_argnames=("number", "indefinite"))
+def _propagate(
+    model: DeepGP,
+    sites: dict[Path, Sites],
+    x: Points,
+    key: PRNGKeyArray,
+    number: int,
+    indefinite: bool,
+) -> tuple[Array, Array]:
+    swept = deep_chains(model, sites, indefinite)
+    chains = {path: (prior, q.marginals) for path, (prior, q) in swept.items()}
+    nothing = jnp.zeros_like(x)
+    return run_output(model, Tape(model, chains, key), Output(x, nothing, nothing, nothing), number)
+
+
+@jax.jit
+def _mixture(
+    likelihood: Likelihood, y: Points, means: Array, variances: Array, extra: Array
+) -> Points:
+    missing = jnp.isnan(y)
+    stand_in = jnp.where(missing, y[jnp.argmin(missing)] if len(y) else 0.0, y)
+    each = likelihood.log_predictive_density(
+        jnp.broadcast_to(stand_in[None], means.shape), means, variances, extra
+    )
+    density = jax.nn.logsumexp(each, axis=0) - np.log(len(means))
+    return jnp.where(missing, jnp.nan, density)

@@ -1,0 +1,304 @@
+"""What the inducing states say about f(x): p(f(x) | u) = N(weights · [left; right], residual).
+
+Each x lies in one interval of the chain (the ends of the range are intervals too). With h the
+emission, A and Q of the steps left→x, x→right and left→right,
+
+    p₂ = h Q₋ₓ Aₓ₊ᵀ Q₋₊⁻¹       p₁ = h A₋ₓ − p₂ A₋₊       residual = w Q₋ₓ wᵀ + p₂ Qₓ₊ p₂ᵀ
+
+with w = h − p₂Aₓ₊: two squares, so that the residual is never negative and keeps its digits
+where Q₋ₓ − P₂Aₓ₊Q₋ₓ cancels. Left of the range the step left→x is endless (A₋ₓ = 0, Q₋ₓ = P₀),
+right of it the step x→right is (Aₓ₊ = 0): the same formulas then give backcast and forecast. The
+parts of a sum of kernels are independent given the states, so each is projected on its own.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from stategp._linalg import Entries, apply, dot, in_entries, solve_entries, transpose
+from stategp.chain import PairMarginals, Sites, Transitions, psd_cholesky, psd_solve
+from stategp.kernels import Kernel, group_blocks
+
+Grid = Float[Array, "cells *order"]  # points, or cells of them that share an interval
+Points = Float[Array, " points"]
+
+
+class Projection(eqx.Module):
+    """The conditionals p(f(x) | u) of many points.
+
+    Points come one by one, or in cells of neighbours within one interval. What goes in and out
+    has one entry per point, cells one after another.
+    """
+
+    interval: Int[Array, " cells"]
+    # On the left state, then on the right one: one array for each, or all in one.
+    weights: tuple[Grid, ...] | Float[Array, "pair cells *order"]
+    residual: tuple[Grid, ...]  # the parts of a sum, in the kernel's order
+
+    def marginals(self, pairs: PairMarginals) -> tuple[Points, Points]:
+        """Mean and variance of f at the points under q."""
+        variance = self._spread(pairs.covariance) + _total(self.residual)
+        return self.means(pairs.mean), variance.reshape(-1)
+
+    def means(self, pairs: Float[Array, "intervals pair"]) -> Points:
+        """Mean of f at the points, from those of the states."""
+        if self._in_entries:
+            mean = _total(w * self._look_up(pairs[:, i]) for i, w in enumerate(self.weights))
+        else:
+            rows = self._rows
+            table = pairs[self.interval].T
+            mean = dot(rows, table if rows.ndim == 2 else table[..., None])
+        return mean.reshape(-1)
+
+    @property
+    def _rows(self) -> Float[Array, "pair cells *order"]:
+        return jnp.stack(self.weights) if isinstance(self.weights, tuple) else self.weights
+
+    @property
+    def _in_entries(self) -> bool:
+        return in_entries(len(self.weights) // 2, self.weights[0].shape)
+
+    def _spread(self, covariance: Float[Array, "intervals pair pair"]) -> Grid:
+        """wᵀ Σ w."""
+        if not self._in_entries:
+            rows = self._rows
+            table = jnp.moveaxis(covariance[self.interval], 0, -1)
+            table = table if rows.ndim == 2 else table[..., None]
+            return dot(rows, apply(table, rows))
+        return _total(
+            (1.0 if i == j else 2.0) * self._look_up(covariance[:, i, j]) * (w * v)
+            for i, w in enumerate(self.weights)
+            for j, v in enumerate(self.weights[: i + 1])
+        )
+
+    def _look_up(self, table: Float[Array, " intervals"]) -> Grid:
+        """A number of every interval, for each point."""
+        return look_up(table, self.interval, self.weights[0].ndim)
+
+    def gather(self, linear: Points, precision: Points, intervals: int) -> Sites:
+        """The sites that sum factors exp(linear·f − ½ precision·f²) of all points."""
+        grid, size = self.weights[0].shape, len(self.weights)
+        linear, precision = linear.reshape(grid), precision.reshape(grid)
+        if not self._in_entries:
+            rows = self._rows
+            outer = (precision[None] * rows)[:, None] * rows[None]
+            both = jnp.concatenate([linear[None] * rows, outer.reshape(-1, *grid)])
+            both = self._add(both, intervals)
+            return Sites(both[:, :size], both[:, size:].reshape(-1, size, size))
+        pulls = [linear * w for w in self.weights]
+        pairs = [(i, j) for i in range(size) for j in range(i + 1)]
+        products = [precision * self.weights[i] * self.weights[j] for i, j in pairs]
+        kept = jax.lax.optimization_barrier([*pulls, *products])
+        sums = self._add(jnp.stack(kept), intervals)
+        place = np.zeros((len(pairs), size, size))  # a product with zeros and ones: no gather
+        for number, (i, j) in enumerate(pairs):
+            place[number, i, j] = place[number, j, i] = 1.0
+        both = sums[:, size:] @ jnp.asarray(place.reshape(len(pairs), -1))
+        return Sites(sums[:, :size], both.reshape(-1, size, size))
+
+    def gather_linear(self, linear: Points, intervals: int) -> Float[Array, "intervals pair"]:
+        """The linear part of `gather`."""
+        own = linear.reshape(self.weights[0].shape)
+        return self._add(own[None] * self._rows, intervals)
+
+    def _add(
+        self, values: Float[Array, "columns cells *order"], intervals: int
+    ) -> Float[Array, "intervals columns"]:
+        """Sums over the points of every interval."""
+        cells = jnp.sum(values, axis=-1) if values.ndim == 3 else values
+        by_cell = jax.lax.optimization_barrier(cells.T)  # or it is put together while summing
+        return jax.ops.segment_sum(by_cell, self.interval, num_segments=intervals)
+
+    def conditional_mean(
+        self, states: Float[Array, "samples states dim"]
+    ) -> Float[Array, "samples points"]:
+        """E[f(x) | u] for given states."""
+        padded = jnp.pad(states, ((0, 0), (1, 1), (0, 0)))
+        pairs = jnp.concatenate([padded[:, :-1], padded[:, 1:]], axis=-1)
+        return jnp.einsum("snp,pn->sn", pairs[:, self.interval], self._rows)
+
+
+class AtStates(eqx.Module):
+    """f at points that are inducing points: given the state there, nothing about it is unknown."""
+
+    number: Int[Array, " points"]  # of the state at each point
+    emission: Float[Array, " dim"]
+
+    def marginals(self, pairs: PairMarginals) -> tuple[Points, Points]:
+        """Mean and variance of f at the points under q."""
+        dim = len(self.emission)
+        own = slice(1, None), slice(0, dim)  # every state is the left end of one interval
+        mean = pairs.mean[own] @ self.emission
+        variance = (pairs.covariance[(*own, own[1])] @ self.emission) @ self.emission
+        return mean[self.number], variance[self.number]
+
+    def gather(self, linear: Points, precision: Points, intervals: int) -> Sites:
+        """The sites that sum factors exp(linear·f − ½ precision·f²) of all points."""
+        sums = [
+            jax.ops.segment_sum(values, self.number + 1, intervals, indices_are_sorted=True)
+            for values in (linear, precision)
+        ]
+        seen = jnp.concatenate([self.emission, jnp.zeros_like(self.emission)])
+        square = seen[:, None] * seen[None]
+        return Sites(sums[0][:, None] * seen[None], sums[1][:, None, None] * square[None])
+
+
+def look_up(table: Float[Array, " intervals"], interval: Int[Array, " cells"], ndim: int) -> Grid:
+    """A number of every interval, for each cell, to be read by all of its points."""
+    found = table[interval]
+    return found if ndim == 1 else found[:, None]
+
+
+def _total(terms: Any) -> Any:
+    first, *rest = terms
+    return sum(rest, start=first)
+
+
+def project(
+    kernel: Kernel, inducing: Float[Array, " states"], x: Grid, transitions: Transitions
+) -> Projection:
+    """The conditionals at x, in any order, inside or outside the range of the inducing points.
+
+    With x in rows, all points of a row must lie in one interval. `transitions` is the prior of the
+    states, from `prior_transitions(kernel, inducing)`.
+    """
+    interval = jnp.searchsorted(inducing, x if x.ndim == 1 else x[:, 0], side="right")
+    left, right = interval > 0, interval < len(inducing)
+    low = inducing[jnp.maximum(interval - 1, 0)]
+    high = inducing[jnp.minimum(interval, len(inducing) - 1)]
+    if x.ndim == 2:
+        left, right, low, high = (v[:, None] for v in (left, right, low, high))
+    # Where there is no neighbour, a step of zero stands in; its results are not used.
+    before, after = jnp.where(left, x - low, 0.0), jnp.where(right, high - x, 0.0)
+    where = _Where(interval, left, right, jnp.maximum(before, 0.0), jnp.maximum(after, 0.0))
+
+    p1: list[Any] = []
+    p2: list[Any] = []
+    residual: list[Grid] = []
+    start = 0
+    for group in group_blocks(kernel):
+        count, dim = jax.eval_shape(jax.vmap(lambda block: block.emission()), group).shape
+        across = _diagonal_blocks(transitions, start, count, dim)
+        own = _project_entries if in_entries(dim, x.shape) else _project_matrices
+        parts = jax.vmap(own, in_axes=(0, 0, None))(group, across, where)
+        parts = jax.lax.optimization_barrier(parts)
+        if isinstance(parts[0], tuple):
+            for block in range(count):
+                p1 += [w[block] for w in parts[0]]
+                p2 += [w[block] for w in parts[1]]
+        else:
+            p1.append(parts[0].reshape(-1, *x.shape))
+            p2.append(parts[1].reshape(-1, *x.shape))
+        residual += [parts[2][block] for block in range(count)]
+        start += count * dim
+    if all(w.ndim == x.ndim for w in p1):
+        return Projection(interval, (*p1, *p2), tuple(residual))
+    both = [w if w.ndim > x.ndim else w[None] for w in (*p1, *p2)]
+    return Projection(interval, jnp.concatenate(both), tuple(residual))
+
+
+class _Where(NamedTuple):
+    """Where the points lie among the inducing locations."""
+
+    interval: Int[Array, " cells"]
+    left: Bool[Array, "cells *order"]  # whether there is a neighbour on the left
+    right: Bool[Array, "cells *order"]
+    before: Grid  # the step from the left neighbour
+    after: Grid  # the step to the right neighbour
+
+
+_Parts = tuple[Any, Any, Grid]  # p₁, p₂, residual
+
+
+def _diagonal_blocks(transitions: Transitions, start: int, count: int, dim: int) -> Transitions:
+    """The parts of the prior that belong to a run of blocks, stacked along a leading axis."""
+    ranges = [slice(start + i * dim, start + (i + 1) * dim) for i in range(count)]
+    return Transitions(
+        jnp.stack([transitions.A[:, own, own] for own in ranges]),
+        jnp.stack([transitions.Q[:, own, own] for own in ranges]),
+    )
+
+
+def _project_entries(block: Kernel, across: Transitions, where: _Where) -> _Parts:
+    """One block, entry by entry."""
+    dim, ndim = across.A.shape[-1], where.before.ndim
+    rows = range(dim)
+    stationary, h = block.stationary_covariance(), block.emission()
+    A_left, Q_left = block.steps(where.before)
+    A_right, Q_right = block.steps(where.after)
+    A_left = [[_where(where.left, entry, 0.0) for entry in row] for row in A_left]
+    A_right = [[_where(where.right, entry, 0.0) for entry in row] for row in A_right]
+    Q_left = [[_where(where.left, Q_left[i][j], stationary[i, j]) for j in rows] for i in rows]
+
+    def row_by(vector: list[Any], matrix: Entries) -> list[Any]:
+        """vᵀ M."""
+        return [_total([0.0, *_products(vector, [row[j] for row in matrix])]) for j in rows]
+
+    def form(vector: list[Any], matrix: Entries) -> Any:
+        """vᵀ M v for a symmetric M."""
+        return _total(
+            (1.0 if i == j else 2.0) * matrix[i][j] * (vector[i] * vector[j])
+            for i in rows
+            for j in range(i + 1)
+        )
+
+    emission = [h[i] for i in rows]
+    seen = row_by(emission, Q_left)
+    ahead = [_total(_products(A_right[i], seen)) for i in rows]
+    p2 = _solve(across.Q, ahead, where.interval)
+    A = [[look_up(across.A[:, i, j], where.interval, ndim) for j in rows] for i in rows]
+    carried, own = row_by(p2, A), row_by(emission, A_left)
+    p1 = [a - b for a, b in zip(own, carried, strict=True)]
+    w = [a - b for a, b in zip(emission, row_by(p2, A_right), strict=True)]
+    return tuple(p1), tuple(p2), form(w, Q_left) + form(p2, Q_right)
+
+
+def _where(mask: Any, entry: Any, other: Any) -> Any:
+    return 0.0 if isinstance(entry, float) else jnp.where(mask, entry, other)
+
+
+def _products(left: list[Any], right: list[Any]) -> list[Any]:
+    """Products of entries, without those that are always zero."""
+    pairs = zip(left, right, strict=True)
+    return [a * b for a, b in pairs if not (isinstance(a, float) or isinstance(b, float))]
+
+
+def _solve(
+    Q: Float[Array, "intervals dim dim"], rhs: list[Grid], interval: Int[Array, " cells"]
+) -> list[Grid]:
+    """Q⁻¹ rhs with the Q of each point's interval."""
+    ndim = rhs[0].ndim
+    root = jax.lax.stop_gradient(psd_cholesky(jnp.moveaxis(Q, 0, -1)))
+    spread = [
+        [look_up(Q[:, i, j], interval, ndim) for j in range(len(rhs))] for i in range(len(rhs))
+    ]
+    factor = [[look_up(root[i, j], interval, ndim) for j in range(i + 1)] for i in range(len(rhs))]
+    return list(solve_entries(spread, factor, rhs))
+
+
+def _project_matrices(block: Kernel, across: Transitions, where: _Where) -> _Parts:
+    """One block, as matrices."""
+    ndim = where.before.ndim
+    stationary, h = block.stationary_covariance(), block.emission()
+    stationary, h = (v.reshape(*v.shape, *[1] * ndim) for v in (stationary, h))
+    A_left, Q_left = block.step_matrices(where.before)
+    A_right, Q_right = block.step_matrices(where.after)
+    left, right = where.left[None, None], where.right[None, None]
+    A_left = jnp.where(left, A_left, 0.0)
+    Q_left = jnp.where(left, Q_left, stationary)
+    A_right = jnp.where(right, A_right, 0.0)
+    A, Q = (jnp.moveaxis(v, 0, -1) for v in (across.A, across.Q))
+    root = jax.lax.stop_gradient(psd_cholesky(Q))
+    A, Q, root = (v[..., where.interval] for v in (A, Q, root))
+    if ndim == 2:
+        A, Q, root = (v[..., None] for v in (A, Q, root))
+    ahead = apply(A_right, apply(Q_left, h))
+    p2 = psd_solve(Q, root, ahead[:, None])[:, 0]
+    p1 = apply(transpose(A_left), h) - apply(transpose(A), p2)
+    w = h - apply(transpose(A_right), p2)
+    residual = dot(w, apply(Q_left, w)) + dot(p2, apply(Q_right, p2))
+    return p1, p2, residual
