@@ -25,9 +25,10 @@ import jax
 import numpy as np
 
 import stategp as sg
-from stategp._data import Sound, observe
+from stategp._data import observe
 from stategp._inference import geometry, latent_moments, prior_chain
 from stategp.chain import PairMarginals, kl_divergence
+from stategp.data import Sound
 from stategp_experiments import baselines, studies
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # told apart by the colour-blind, too

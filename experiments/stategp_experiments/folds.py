@@ -3,7 +3,7 @@
 import numpy as np
 
 import stategp as sg
-from stategp._data import Folds
+from stategp.data import Folds
 
 
 def nlpd(model: sg.GP, data: Folds, **settings) -> np.ndarray:

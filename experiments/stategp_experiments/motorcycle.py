@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import stategp as sg
-from stategp._data import Folds
+from stategp.data import Folds
 from stategp_experiments import folds, studies
 
 

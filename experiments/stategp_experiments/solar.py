@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 import stategp as sg
-from stategp._data import Solar, observe
+from stategp._data import observe
 from stategp._inference import starting_model
+from stategp.data import Solar
 from stategp_experiments import baselines, studies
 
 

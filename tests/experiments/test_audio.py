@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import stategp as sg
-from stategp._data import Sound
+from stategp.data import Sound
 from stategp_experiments import audio, baselines
 
 

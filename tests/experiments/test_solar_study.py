@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 import stategp as sg
-from stategp._data import Solar
+from stategp.data import Solar
 from stategp_experiments import solar
 
 
