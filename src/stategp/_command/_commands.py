@@ -36,6 +36,7 @@ from stategp._command._tables import (
     read_table,
     write_table,
 )
+from stategp._runtime import replacing
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -202,7 +203,9 @@ def plot(
     path = model.with_suffix(".png") if output is None else output
     check_path(path, (".png", ".pdf", ".svg"))
     forecaster = _load(model)
-    drawn[what](forecaster.story(horizon=_length(forecaster, horizon))).savefig(path, dpi=150)
+    figure = drawn[what](forecaster.story(horizon=_length(forecaster, horizon)))
+    with replacing(path) as file:
+        figure.savefig(file, dpi=150, format=path.suffix[1:].lower())
     print(path)
 
 

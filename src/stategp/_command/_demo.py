@@ -74,6 +74,7 @@ def run_demo(folder: Path) -> None:
 
 def _draw(forecaster: Any, folder: Path) -> None:
     from stategp import plots
+    from stategp._runtime import replacing
     from stategp.report import write_report
 
     story = forecaster.story(horizon=HORIZON, title="Visits: eight weeks and the next")
@@ -83,7 +84,8 @@ def _draw(forecaster: Any, folder: Path) -> None:
         "checks.png": plots.plot_checks,
     }
     for name, draw in pictures.items():
-        draw(story).savefig(folder / name, dpi=140)
+        with replacing(folder / name) as file:
+            draw(story).savefig(file, dpi=140, format="png")
         print(f"picture: {folder / name}")
     write_report(story, folder / "report.html")
     print(f"report:  {folder / 'report.html'}")

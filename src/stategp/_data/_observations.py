@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from stategp._arguments import as_whole
 from stategp._data._views import Expected, Latent, Origin, View, positive_precision
 from stategp.likelihoods import Gaussian, Likelihood
 
@@ -192,8 +193,9 @@ def place_inducing(inducing: Any, data: Observations) -> np.ndarray:
         return distinct
     if isinstance(inducing, bool):
         raise ValueError(f"inducing must be a number or locations, got {inducing!r}")
-    if isinstance(inducing, int | np.integer):
-        return _at_quantiles(int(inducing), distinct)
+    count = as_whole(inducing)
+    if count is not None:
+        return _at_quantiles(count, distinct)
     locations = relative_inputs("inducing", inducing, data.origin)
     if len(locations) == 0:
         raise ValueError("inducing is empty: at least one inducing location is needed")

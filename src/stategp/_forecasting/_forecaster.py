@@ -11,6 +11,7 @@ import numpy as np
 
 from stategp._data import check_support, distinct_inputs, extra_values
 from stategp._expressions import parse_kernel, write_kernel
+from stategp._files import save
 from stategp._fitting import fit
 from stategp._forecasting._answers import (
     as_levels,
@@ -292,8 +293,6 @@ class Forecaster:
 
     def save(self, path: Any) -> None:
         """Write it to a file, for `sg.load`: numbers and names, nothing that could run."""
-        from stategp._posteriors import save
-
         save(self, path)
 
     @property

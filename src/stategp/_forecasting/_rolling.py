@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from stategp._arguments import whole_number
 from stategp._fitting import NotConvergedWarning
 from stategp._forecasting._answers import as_levels
 from stategp._forecasting._axis import TimeAxis
@@ -47,8 +48,7 @@ def cross_validate(
     y = number_column(table, target)
     length = axis.length("horizon", horizon)
     step = length if every is None else axis.length("every", every)
-    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 1:
-        raise ValueError(f"folds must be a number of origins, at least 1, got {folds!r}")
+    folds = whole_number("folds", folds, least=1)
     seen = np.isfinite(y)
     if not seen.any():
         raise ValueError(f"column {target!r} holds no number: nothing to score")

@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 
 from stategp import means
+from stategp._arguments import as_number
 from stategp._expressions import parse_kernel
 from stategp.kernels import Kernel
 from stategp.likelihoods import Gaussian, Likelihood, from_name
@@ -93,7 +94,7 @@ def as_mean(mean: object, number: int) -> Mean:
         return means.Zero() if number == 0 else means.Constant()
     if isinstance(mean, Mean):
         return mean
-    if isinstance(mean, int | float) and not isinstance(mean, bool):
+    if as_number(mean) is not None:
         return means.Constant(mean)
     if callable(mean):
         return means.Function(mean)

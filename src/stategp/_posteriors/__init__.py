@@ -2,10 +2,12 @@
 
 from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._deep import DeepPosterior
-from stategp._posteriors._files import allow, load, save
 from stategp._posteriors._pointwise import check_levels, padded, per_point
 from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain, Points, Predicts
+from stategp._posteriors._saved import allow_all
+
+allow_all()
 
 __all__ = [
     "AdditivePosterior",
@@ -15,10 +17,7 @@ __all__ = [
     "Posterior",
     "Predicts",
     "Training",
-    "allow",
     "check_levels",
-    "load",
     "padded",
     "per_point",
-    "save",
 ]

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from stategp._arguments import whole_number
 from stategp._data import Table, as_columns, column_names, relative_inputs
 from stategp._inference import (
     FitResult,
@@ -106,8 +107,7 @@ class AdditivePosterior(Predicts):
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
     ) -> Float[Array, "samples points"]:
         """Joint samples of f; `key` is a JAX random key or an integer seed."""
-        if isinstance(num_samples, bool) or not isinstance(num_samples, int | np.integer):
-            raise ValueError(f"num_samples must be a whole number, got {num_samples!r}")
+        num_samples = whole_number("num_samples", num_samples)
         columns = self._relative(x_new)
         if num_samples < 1 or len(columns[0]) == 0:
             return jnp.zeros((max(num_samples, 0), len(columns[0])))

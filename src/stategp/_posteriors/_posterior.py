@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from stategp._arguments import whole_number
 from stategp._data import (
     Observations,
     check_support,
@@ -87,8 +88,7 @@ class Posterior(Predicts):
         >>> posterior.sample_f(0, np.linspace(0, 5, 11), num_samples=4).shape
         (4, 11)
         """
-        if isinstance(num_samples, bool) or not isinstance(num_samples, int | np.integer):
-            raise ValueError(f"num_samples must be a whole number, got {num_samples!r}")
+        num_samples = whole_number("num_samples", num_samples)
         x = self._relative(x_new)
         if num_samples < 1 or len(x) == 0:
             latents = () if len(self.model.kernels) == 1 else (len(self.model.kernels),)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._data import check_support, extra_values
 from stategp._data import numbers as as_numbers
+from stategp._files import save
 from stategp._inference import ChainSites, geometry, latent_moments, prior_mean
 from stategp._linalg import times
 from stategp._models import GP
@@ -52,8 +53,6 @@ class Predicts(eqx.Module):
 
     def save(self, path: Any) -> None:
         """Write it to a file, for `sg.load`: numbers and names, nothing that could run."""
-        from stategp._posteriors._files import save
-
         save(self, path)
 
     def predict_y(self, x_new: Any, **extras: Any) -> tuple[Points, Points]:

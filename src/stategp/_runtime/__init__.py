@@ -1,4 +1,4 @@
-"""What JAX needs at run time: compiled programs kept, few shapes, room in memory, progress."""
+"""What running needs: compiled programs kept, few shapes, room in memory, progress, whole files."""
 
 from stategp._runtime._compilation import keep_compiled_programs
 from stategp._runtime._memory import make_room
@@ -9,6 +9,7 @@ from stategp._runtime._shapes import (
     padded_blocks,
     padded_size,
 )
+from stategp._runtime._writing import replacing
 
 __all__ = [
     "Progress",
@@ -18,4 +19,5 @@ __all__ = [
     "pad_last",
     "padded_blocks",
     "padded_size",
+    "replacing",
 ]

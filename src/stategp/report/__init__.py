@@ -7,14 +7,13 @@ the page run its own script, known by its hash, and load nothing.
 import base64
 import hashlib
 import re
-import secrets
 from collections.abc import Iterable
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from stategp._runtime import replacing
 from stategp._story import Curve, Story
 from stategp.report import _svg
 from stategp.report._carried import carried
@@ -34,20 +33,8 @@ def write_report(story: Story, path: Any) -> None:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_report(tell(posterior, points=50), f"{folder}/report.html")
     """
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {target}: the folder {target.parent} does not exist")
-    if target.is_dir():
-        raise IsADirectoryError(f"cannot write {target}: it is a folder; give the name of a file")
-    content = render(story)
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
-    try:
-        with beside.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(content)
-        beside.replace(target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(render(story).encode())
 
 
 def render(story: Story) -> str:
