@@ -5,11 +5,13 @@
 Files that are there are never made again: what they hold is what that version of stategp wrote.
 """
 
+import dataclasses
 import json
 import sys
 import warnings
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
@@ -64,7 +66,41 @@ def forecaster():
     return model.fit(frame, "day", "visits", max_steps=3, progress=False)
 
 
-CASES = (gaussian, poisson, heteroscedastic, additive, deep, forecaster)
+@sg.register
+class Slow(k.Matern12):
+    """A kernel of a user's own."""
+
+
+@sg.register
+class Drift(sg.means.Mean):
+    """A mean function of a user's own."""
+
+    slope: float
+
+    def __call__(self, x):
+        return self.slope * x
+
+
+@sg.register
+@dataclasses.dataclass(frozen=True)
+class Cauchy:
+    """A prior of a user's own."""
+
+    scale: float
+
+    def log_density(self, value):
+        return -jnp.log1p((value / self.scale) ** 2)
+
+
+def registered():
+    """Classes of a user's own, and names that several classes have (Constant, Gamma)."""
+    lengthscale = sg.parameter(1.5, prior=sg.priors.Gamma(2.0, 1.0))
+    kernel = 2.0 * Slow(variance=sg.parameter(1.0, prior=Cauchy(3.0)), lengthscale=lengthscale)
+    return sg.condition(sg.GP(kernel, "gamma", mean=Drift(0.1)), X, np.exp(WAVE), inducing=6)
+
+
+# In the folders of formats that could not hold them some are missing.
+CASES = (gaussian, poisson, heteroscedastic, additive, deep, forecaster, registered)
 
 
 def ask(model) -> dict:
@@ -76,8 +112,7 @@ def ask(model) -> dict:
     if isinstance(model, sg.AdditivePosterior):
         x = {"age": [0.2, 1.5], "hour": [0.1, 0.7]}
         effect = model.components(x)["hour"][0]
-        answers = {"predict_f": model.predict_f(x), "joint": model.predict_f(x, joint=True)}
-        return _plain(answers | {"hour": effect, "elbo": model.elbo})
+        return _plain({"predict_f": model.predict_f(x), "hour": effect, "elbo": model.elbo})
     if isinstance(model, sg.DeepPosterior):
         return _plain({"predict_f": model.predict_f(NEW), "elbo": model.elbo})
     x = np.asarray(NEW) + model.data.origin
@@ -86,7 +121,7 @@ def ask(model) -> dict:
         answers["certificate"] = (model.certificate.error, model.certificate.inducing)
     if model.fit_result is not None:
         answers["trace"] = model.fit_result.trace
-    return _plain(answers | {"elbo": model.elbo, "sample": model.sample_f(3, x, 2)})
+    return _plain(answers | {"elbo": model.elbo})
 
 
 def _plain(answers: dict) -> dict:
@@ -95,7 +130,7 @@ def _plain(answers: dict) -> dict:
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for case in CASES:
+    for case in CASES if folder.name != "format-1" else CASES[:6]:
         path = folder / f"{case.__name__}.stategp"
         if path.exists():
             continue

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 FORMAT = 2
 Fields = dict[str, Any]
-Class = TypeVar("Class", bound=type)
+Class = TypeVar("Class")
 
 _REGISTERED = "registered."  # how the names of users' classes begin
 # In files of format 1 names had no package; of equal names the last of these was meant.

@@ -6,7 +6,7 @@ from types import ModuleType
 from stategp import chain, kernels, likelihoods, means, priors
 from stategp._data import Observations, Table
 from stategp._files import allow
-from stategp._inference import Certificate, FitResult, Group, NodeSites
+from stategp._inference import Certificate, FitResult, Group, NodeSites, Outcome
 from stategp._models import GP, AdditiveGP, DeepGP, Layer, Stack
 from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._deep import DeepPosterior
@@ -19,7 +19,7 @@ def allow_all() -> None:
     """Let files name every class that posteriors consist of."""
     allow(answers=(Posterior, AdditivePosterior, DeepPosterior))
     allow(Parameter, GP, AdditiveGP, Layer, Stack, Observations, Table)
-    allow(Training, Group, NodeSites, Chain, FitResult, Certificate)
+    allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
     allow(chain.Sites, chain.PairMarginals)
     allow(DeepGP, outside=("function",))
     for name, module in {

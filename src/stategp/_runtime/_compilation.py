@@ -38,11 +38,11 @@ def keep_compiled_programs() -> Path | None:
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", _WORTH_KEEPING)
     with contextlib.suppress(OSError):  # a folder that cannot be read is no reason not to start
-        _forget_the_oldest(folder)
+        _forget_the_oldest(folder, _MOST)
     return folder
 
 
-def _forget_the_oldest(folder: Path, most: int = _MOST) -> None:
+def _forget_the_oldest(folder: Path, most: int) -> None:
     """Keep the folder from growing for ever: over the limit, the older half of the entries goes.
 
     Files of other kinds neither count nor are touched.
