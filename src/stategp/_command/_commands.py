@@ -282,6 +282,8 @@ def _load(path: Path) -> Any:
             f"{path} holds a {type(found).__name__}; the command reads files written by "
             "`stategp fit` or Forecaster.save (open it in Python with sg.load)"
         )
+    if found.fitted is None:
+        raise ValueError(f"{path} holds a Forecaster that has not been fitted")
     found.fitted = _with_arrow(found.fitted)
     return found
 

@@ -150,7 +150,10 @@ class _Reader:
                 array = self._tensor(name)
                 return array if host else jnp.asarray(array)
             case {"floats": str(name)}:
-                return tuple(self._tensor(name).tolist())
+                numbers = self._tensor(name)
+                if numbers.ndim != 1 or numbers.dtype != float:
+                    raise ValueError(f"array {name!r} is no list of numbers")
+                return tuple(numbers.tolist())
             case {"dict": list(items)}:
                 return {self.build(key): self.build(value) for key, value in items}
             case {"tuple": list(items)}:

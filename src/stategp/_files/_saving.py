@@ -18,7 +18,7 @@ from stategp._runtime import replacing
 
 # Names of the kinds of numbers in safetensors.
 _KINDS = {
-    "float64": "F64", "float32": "F32", "float16": "F16", "complex64": "C64",
+    "float64": "F64", "float32": "F32", "float16": "F16",
     "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8",
     "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
