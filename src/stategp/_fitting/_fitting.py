@@ -26,7 +26,7 @@ from stategp._inference import (
 )
 from stategp._models import GP, AdditiveGP, DeepGP
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
-from stategp._runtime import Progress, make_room, pad_inducing
+from stategp._runtime import Progress, make_room, pad_inducing, refuse_traced
 from stategp.parameters import Parameter, map_parameters
 
 Inducing = int | Literal["data", "auto"] | Auto | Any
@@ -297,3 +297,4 @@ def _check_model(model: object) -> None:
             "model must be an sg.GP, an sg.AdditiveGP or an sg.DeepGP, got "
             f"{type(model).__name__}: {model!r}"
         )
+    refuse_traced("the model", model)

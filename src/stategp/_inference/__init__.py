@@ -23,6 +23,7 @@ from stategp._inference._bound import (
     geometry,
     latent_moments,
     prior_mean,
+    stack,
     wanted_sites,
     with_gradient,
 )
@@ -156,6 +157,7 @@ __all__ = [
     "pseudo_data",
     "run_output",
     "search_scales",
+    "stack",
     "starting_additive",
     "starting_mode",
     "starting_model",

@@ -12,18 +12,21 @@ from stategp._data import (
     Observations,
     check_support,
     extra_values,
+    observation_weights,
     place_inducing,
     relative_inputs,
+    traced_inputs,
 )
 from stategp._inference import Certificate, ChainSites, FitResult, infer
 from stategp._models import GP
+from stategp._posteriors._covariance import joint_covariance
+from stategp._posteriors._leave_one_out import weights_of, without_each
 from stategp._posteriors._prediction import (
     Chain,
     Latent,
     Points,
     Predicts,
     States,
-    as_key,
     component_moments,
     padded,
     per_point,
@@ -31,9 +34,16 @@ from stategp._posteriors._prediction import (
     sample,
     summands_of,
 )
-from stategp._runtime import pad_last
+from stategp._posteriors._states import (
+    Strand,
+    check_orders,
+    mean_derivative,
+    parts_of,
+    row_moments,
+    sample_rows,
+)
+from stategp._runtime import as_count, as_key, is_traced, pad_last, refuse_traced
 from stategp.chain import PairMarginals
-from stategp.likelihoods import Likelihood
 
 
 class Posterior(Predicts):
@@ -71,7 +81,7 @@ class Posterior(Predicts):
         >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
         >>> mean, variance = posterior.predict_f([0.5, 10.0])
         """
-        x = self._relative(x_new)
+        x = self._points(x_new)
         mean, variance = predict(self.chain, padded(x))
         return mean[: len(x)], variance[: len(x)]
 
@@ -87,14 +97,12 @@ class Posterior(Predicts):
         >>> posterior.sample_f(0, np.linspace(0, 5, 11), num_samples=4).shape
         (4, 11)
         """
-        if isinstance(num_samples, bool) or not isinstance(num_samples, int | np.integer):
-            raise ValueError(f"num_samples must be a whole number, got {num_samples!r}")
-        x = self._relative(x_new)
-        if num_samples < 1 or len(x) == 0:
+        count, x = as_count(num_samples), self._points(x_new)
+        if count == 0 or len(x) == 0:
             latents = () if len(self.model.kernels) == 1 else (len(self.model.kernels),)
-            return jnp.zeros((max(num_samples, 0), len(x), *latents))
+            return jnp.zeros((count, len(x), *latents))
         negative = self.indefinite or not self.model.likelihood.log_concave
-        f = sample(self.chain, as_key(key), padded(x), num_samples, negative)
+        f = sample(self.chain, as_key(key), padded(x), count, negative)
         return f[:, : len(x)]
 
     def components(self, x_new: Any) -> dict[str, tuple[Points, Points]]:
@@ -102,7 +110,7 @@ class Posterior(Predicts):
 
         With several latent functions the names start with the number of the function: "1.cosine".
         """
-        x = self._relative(x_new)
+        x = self._points(x_new)
         summands = [summands_of(kernel) for kernel in self.model.kernels]
         moments = component_moments(
             self.chain,
@@ -116,34 +124,163 @@ class Posterior(Predicts):
             for name, (mean, variance) in zip(names, parts, strict=True)
         }
 
-    def leave_one_out(self, x: Any, y: Any, **extras: Any) -> tuple[Latent, Latent]:
+    def predict_state(
+        self, x_new: Any, *, component: str | None = None
+    ) -> tuple[Float[Array, "points dim"], Float[Array, "points dim dim"]]:
+        """Mean and covariance of the whole state, which f and its derivatives are made of.
+
+        What the entries of a state mean depends on the kernel: `kernel.derivatives(order)` has the
+        rows that turn them into f, f′, f″ … (the mean function is no part of it). States of the
+        summands of a kernel, and of several latent functions, follow one after the other;
+        `component` picks one, by its name in `components`.
+
+        >>> import numpy as np, stategp as sg
+        >>> posterior = sg.condition(sg.GP(sg.kernels.Matern52()), np.arange(3), [0.0, 1.0, 0.0])
+        >>> mean, covariance = posterior.predict_state([0.5, 10.0])
+        >>> mean.shape, covariance.shape
+        ((2, 3), (2, 3, 3))
+        """
+        found = []
+        x = self._points(x_new)
+        for part in parts_of(self.model.kernels, component):
+            wanted = part.rows(jnp.eye(part.kernel.state_dim), self._dim(part.number))
+            found.append(self._moments(x, part.number, wanted))
+        if len(found) == 1:
+            return found[0]
+        blocks = jax.vmap(jax.scipy.linalg.block_diag)(*(covariance for _, covariance in found))
+        return jnp.concatenate([mean for mean, _ in found], axis=1), blocks
+
+    def predict_derivative(
+        self, x_new: Any, order: Any = 1, *, component: str | None = None
+    ) -> tuple[Float[Array, "points *more"], Float[Array, "points *more"]]:
+        """Mean and variance of a derivative of f, in the unit of f per unit of x.
+
+        With several orders, such as (0, 1, 2), the means come in an axis of their own, and the
+        covariances of these derivatives with each other in two. The derivative of the mean function
+        is included; `component` gives that of one summand of the kernel alone, by its name in
+        `components`. How many derivatives there are is `kernel.smoothness`: none for Matern12, one
+        for Matern32, two for Matern52.
+
+        >>> import numpy as np, stategp as sg
+        >>> x = np.linspace(0, 6, 50)
+        >>> model = sg.GP(sg.kernels.Matern52(), sg.likelihoods.Gaussian(variance=1e-4))
+        >>> slope, variance = sg.condition(model, x, np.sin(x)).predict_derivative([3.0])
+        >>> bool(abs(slope[0] - np.cos(3.0)) < 0.01)
+        True
+        """
+        orders = check_orders(order)
+        x, found = self._points(x_new), []
+        for part in parts_of(self.model.kernels, component):
+            own = part.kernel.derivatives(max(orders))[jnp.asarray(orders)]
+            mean, covariance = self._moments(x, part.number, part.rows(own, self._dim(part.number)))
+            if component is None:
+                centre = self.model.means[part.number]
+                columns = [
+                    mean_derivative(centre, padded(x) + self.data.origin, k)[: len(x)]
+                    for k in orders
+                ]
+                mean = mean + jnp.stack(columns, axis=1)
+            found.append((mean, covariance))
+        mean, covariance = (
+            parts[0] if len(parts) == 1 else jnp.stack(parts, axis=-1)
+            for parts in zip(*found, strict=True)
+        )
+        return (mean[:, 0], covariance[:, 0, 0]) if np.ndim(order) == 0 else (mean, covariance)
+
+    def sample_state(
+        self,
+        key: PRNGKeyArray | int | Any,
+        x_new: Any,
+        num_samples: Any = 1,
+        *,
+        component: str | None = None,
+    ) -> Float[Array, "samples points dim"]:
+        """Joint samples of whole states at many points, in time linear in their number.
+
+        >>> import numpy as np, stategp as sg
+        >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
+        >>> states = posterior.sample_state(0, np.linspace(0, 5, 11), num_samples=4)
+        >>> f, slope = np.moveaxis(states @ posterior.model.kernel.derivatives(1).T, -1, 0)
+        >>> slope.shape
+        (4, 11)
+        """
+        count, x = as_count(num_samples), self._points(x_new)
+        drawn = []
+        for part in parts_of(self.model.kernels, component):
+            own = part.rows(jnp.eye(part.kernel.state_dim), self._dim(part.number))
+            if count == 0 or len(x) == 0:
+                drawn.append(jnp.zeros((count, len(x), len(own))))
+                continue
+            strand = Strand.of(self.chain, part.number)
+            seed = jax.random.fold_in(as_key(key), part.number)
+            drawn.append(sample_rows(strand, seed, padded(x), own, count)[:, : len(x)])
+        return jnp.concatenate(drawn, axis=-1)
+
+    def covariance(
+        self, x: Any, x2: Any = None, *, component: str | None = None
+    ) -> Float[Array, "points others *latents"]:
+        """The joint covariance of f at two sets of points (of one, unless `x2` is given).
+
+        Its cost is linear in the number of inducing points, and in that of the entries. With
+        `component`, that of one summand of the kernel, by its name in `components`.
+
+        >>> import numpy as np, stategp as sg
+        >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
+        >>> posterior.covariance([0.5, 1.0, 10.0], [0.7, 2.0]).shape
+        (3, 2)
+        """
+        first = relative_inputs("x", x, self._origin)
+        second = first if x2 is None else relative_inputs("x2", x2, self._origin)
+        matrices = []
+        for part in parts_of(self.model.kernels, component):
+            row = part.rows(part.kernel.emission()[None], self._dim(part.number))
+            strand = Strand.of(self.chain, part.number)
+            matrix = joint_covariance(strand, first, second, row)
+            matrices.append((matrix + matrix.T) / 2 if x2 is None else matrix)
+        return matrices[0] if len(matrices) == 1 else jnp.stack(matrices, axis=-1)
+
+    def prior_sample(
+        self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
+    ) -> Float[Array, "samples points *latents"]:
+        """Joint samples of f before any data, for a look beside `sample_f`."""
+        return self.model.prior_sample(key, x_new, num_samples)
+
+    def leave_one_out(
+        self, x: Any, y: Any, *, weights: Any = None, **extras: Any
+    ) -> tuple[Latent, Latent]:
         """Mean and variance of f at each observation, as all the others have it.
 
         `x` and `y` are what was fitted, or a part of it. What an observation added to q is taken
-        off again; nothing is fitted anew, so hyperparameters stay those learned from all of them.
+        off again, all of it if it had a weight; nothing is fitted anew, so hyperparameters stay
+        those learned from all of them. `weights` are those of the fit, and looked up there unless
+        given.
         """
-        mean, variance = self.predict_f(x)
+        relative = relative_inputs("x", x, self._origin)
         likelihood = self.model.likelihood
-        observed = self._targets(y, len(mean))
-        extra = extra_values(likelihood, len(mean), extras, needed=~np.isnan(observed))
+        observed = self._targets(y, len(relative))
+        seen = ~np.isnan(observed)
+        extra = extra_values(likelihood, len(relative), extras, needed=seen)
         check_support(likelihood, "y", observed, extra)
-        if len(mean) == 0:
-            return mean, variance
+        if weights is None:
+            counts = weights_of(self.data, relative, observed)
+        else:
+            counts = observation_weights(weights, len(relative), seen)
         # One of few sizes, as everywhere: each has to be compiled.
-        size = len(padded(jnp.zeros(len(mean))))
-        columns = [
-            jnp.asarray(pad_last(np.asarray(column), size))
-            for column in (observed, mean, variance, extra)
-        ]
-        alone, spread = _without_own(likelihood, *columns)
-        return alone[: len(mean)], spread[: len(mean)]
+        size = len(padded(jnp.zeros(len(relative))))
+        columns = (relative, observed, extra, counts)
+        if len(relative) == 0:
+            return self.predict_f(x)
+        whole = [jnp.asarray(pad_last(np.asarray(column), size)) for column in columns]
+        mean, variance = without_each(self.chain, *whole)
+        return mean[: len(relative)], variance[: len(relative)]
 
-    def tail_probability(self, x: Any, y: Any, **extras: Any) -> Points:
+    def tail_probability(self, x: Any, y: Any, *, weights: Any = None, **extras: Any) -> Points:
         """How probable an observation as far out as each one is, given all the others.
 
-        Twice the probability of its side, as in a two-sided test (NaN where y is NaN).
+        Twice the probability of its side, as in a two-sided test (NaN where y is NaN). Arguments
+        are those of `leave_one_out`.
         """
-        mean, variance = self.leave_one_out(x, y, **extras)
+        mean, variance = self.leave_one_out(x, y, weights=weights, **extras)
         likelihood = self.model.likelihood
         observed = self._targets(y, len(mean))
         needed = ~np.isnan(observed)
@@ -183,8 +320,25 @@ class Posterior(Predicts):
         inducing = np.asarray(self.relative_inducing)
         return Chain.padded(self.model, inducing, self.data.origin, self.sites, self.marginals)
 
-    def _relative(self, x_new: Any) -> Points:
-        return jnp.asarray(relative_inputs("x_new", x_new, self.data.origin))
+    def _points(self, x_new: Any) -> Points:
+        """New points, from the origin; JAX may be tracing them, but not the posterior."""
+        if is_traced(x_new):
+            return traced_inputs("x_new", x_new, self._origin)
+        return jnp.asarray(relative_inputs("x_new", x_new, self._origin))
+
+    @property
+    def _origin(self) -> int | float:
+        refuse_traced("the posterior", self)
+        return self.data.origin
+
+    def _dim(self, number: int) -> int:
+        return self.model.kernels[number].state_dim
+
+    def _moments(
+        self, x: Points, number: int, rows: Float[Array, "rows dim"]
+    ) -> tuple[Float[Array, "points rows"], Float[Array, "points rows rows"]]:
+        mean, covariance = row_moments(Strand.of(self.chain, number), padded(x), rows)
+        return mean[: len(x)], covariance[: len(x)]
 
     def __repr__(self) -> str:
         lines = [
@@ -198,26 +352,3 @@ class Posterior(Predicts):
         if self.fit_result is not None:
             lines.append(f"  fit {self.fit_result}")
         return "\n".join(lines)
-
-
-_LEAST = 1e-3  # of its precision that f keeps when an observation is taken away
-
-
-@jax.jit
-def _without_own(
-    likelihood: Likelihood, y: Points, mean: Latent, variance: Latent, extra: Points
-) -> tuple[Latent, Latent]:
-    """Divide the site of each observation out of the marginal of f there.
-
-    Its precision is −2h and its slope at the mean g, the derivatives of the expected log density.
-    """
-    missing = jnp.isnan(y)
-    first = jnp.argmin(missing)  # what is missing must not disturb the others
-    y, extra = (jnp.where(missing, column[first], column) for column in (y, extra))
-    _, g, h = likelihood.expected_slopes(y, mean, variance, extra)
-    seen = ~(missing if mean.ndim == 1 else missing[:, None])
-    kept = jnp.maximum(1 + 2 * h * variance, _LEAST)
-    return (
-        jnp.where(seen, mean - variance * g / kept, mean),
-        jnp.where(seen, variance / kept, variance),
-    )
