@@ -30,11 +30,11 @@ Points = Float[Array, " points"]
 
 
 def joint_covariance(
-    strand: Strand, x: np.ndarray, x2: np.ndarray, rows: Rows
+    strand: Strand, x: np.ndarray, x2: np.ndarray, rows: Rows, indefinite: bool
 ) -> Float[Array, "points others"]:
     """Cov(f(x), f(x2)), for the single row that makes f of the state."""
     if len(x) < len(x2):  # the fewer are passed along the chain
-        return joint_covariance(strand, x2, x, rows).T
+        return joint_covariance(strand, x2, x, rows, indefinite).T
     if len(x2) == 0:
         return jnp.zeros((len(x), 0))
     inducing = np.asarray(strand.inducing)
@@ -42,7 +42,7 @@ def joint_covariance(
     visited = np.unique(np.concatenate(held))
     visited = pad_last(visited, padded_size(len(visited)))
     whole = padded(jnp.asarray(x))
-    entries = max(len(visited), len(whole)) * strand.kernel.state_dim ** 2
+    entries = max(len(visited), len(whole)) * strand.kernel.state_dim**2
     most = min(block_size(entries), padded_size(len(x2)))
     columns = -(-len(x2) // most) * most
     found = _covariance(
@@ -51,6 +51,7 @@ def joint_covariance(
         whole,
         jnp.asarray(pad_last(x2, columns)).reshape(-1, most),
         rows,
+        indefinite,
     )
     return found[: len(x), : len(x2)]
 
@@ -73,15 +74,16 @@ class Shared(NamedTuple):
         return Shared(at, slope, right)
 
 
-@functools.partial(jax.jit)
+@functools.partial(jax.jit, static_argnames=("indefinite",))
 def _covariance(
     strand: Strand,
     visited: Int[Array, " visited"],
     x: Points,
     others: Float[Array, "blocks block"],
     rows: Rows,
+    indefinite: bool,
 ) -> Float[Array, "points others"]:
-    swept = Swept.of(strand)
+    swept = Swept.of(strand, indefinite)
     dim = swept.transitions.A.shape[-1]
     found, marginals = swept.innovations, strand.marginals
     between = _products_between(found.carried, visited)

@@ -19,7 +19,8 @@ from stategp._inference import (
     run_output,
 )
 from stategp._models import GP, DeepGP, Path
-from stategp._posteriors._prediction import Chain, Points, as_key, padded, predict, sample
+from stategp._posteriors._prediction import Chain, Points, padded, predict, sample
+from stategp._runtime import as_key
 from stategp.chain import PairMarginals, Sites
 from stategp.likelihoods import Gaussian, Likelihood
 

@@ -101,8 +101,7 @@ class Posterior(Predicts):
         if count == 0 or len(x) == 0:
             latents = () if len(self.model.kernels) == 1 else (len(self.model.kernels),)
             return jnp.zeros((count, len(x), *latents))
-        negative = self.indefinite or not self.model.likelihood.log_concave
-        f = sample(self.chain, as_key(key), padded(x), count, negative)
+        f = sample(self.chain, as_key(key), padded(x), count, self._negative)
         return f[:, : len(x)]
 
     def components(self, x_new: Any) -> dict[str, tuple[Points, Points]]:
@@ -213,8 +212,8 @@ class Posterior(Predicts):
                 continue
             strand = Strand.of(self.chain, part.number)
             seed = jax.random.fold_in(as_key(key), part.number)
-            drawn.append(sample_rows(strand, seed, padded(x), own, count)[:, : len(x)])
-        return jnp.concatenate(drawn, axis=-1)
+            drawn.append(sample_rows(strand, seed, padded(x), own, count, self._negative))
+        return jnp.concatenate(drawn, axis=-1)[:, : len(x)]
 
     def covariance(
         self, x: Any, x2: Any = None, *, component: str | None = None
@@ -235,7 +234,7 @@ class Posterior(Predicts):
         for part in parts_of(self.model.kernels, component):
             row = part.rows(part.kernel.emission()[None], self._dim(part.number))
             strand = Strand.of(self.chain, part.number)
-            matrix = joint_covariance(strand, first, second, row)
+            matrix = joint_covariance(strand, first, second, row, self._negative)
             matrices.append((matrix + matrix.T) / 2 if x2 is None else matrix)
         return matrices[0] if len(matrices) == 1 else jnp.stack(matrices, axis=-1)
 
@@ -331,13 +330,20 @@ class Posterior(Predicts):
         refuse_traced("the posterior", self)
         return self.data.origin
 
+    @property
+    def _negative(self) -> bool:
+        """Whether sites may have negative precision."""
+        return self.indefinite or not self.model.likelihood.log_concave
+
     def _dim(self, number: int) -> int:
         return self.model.kernels[number].state_dim
 
     def _moments(
         self, x: Points, number: int, rows: Float[Array, "rows dim"]
     ) -> tuple[Float[Array, "points rows"], Float[Array, "points rows rows"]]:
-        mean, covariance = row_moments(Strand.of(self.chain, number), padded(x), rows)
+        mean, covariance = row_moments(
+            Strand.of(self.chain, number), padded(x), rows, self._negative
+        )
         return mean[: len(x)], covariance[: len(x)]
 
     def __repr__(self) -> str:

@@ -17,8 +17,7 @@ from stategp._posteriors._pointwise import BLOCK, check_levels
 from stategp._posteriors._pointwise import padded as padded
 from stategp._posteriors._pointwise import per_point as per_point
 from stategp._projection import Projection
-from stategp._runtime import as_key as as_key
-from stategp._runtime import pad_last, padded_size
+from stategp._runtime import as_key, pad_last, padded_size
 from stategp.chain import PairMarginals, sample_states
 from stategp.kernels import Kernel, Sum
 from stategp.likelihoods import Likelihood

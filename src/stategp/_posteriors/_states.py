@@ -56,10 +56,10 @@ class Swept(NamedTuple):
     innovations: Innovations
 
     @staticmethod
-    def of(strand: Strand) -> "Swept":
-        """One pass over the chain."""
+    def of(strand: Strand, indefinite: bool) -> "Swept":
+        """One pass over the chain; `indefinite` if sites may be negative."""
         transitions = prior_transitions(strand.kernel, strand.inducing)
-        found = innovations(transitions, strand.sites, strand.marginals)
+        found = innovations(transitions, strand.sites, strand.marginals, indefinite=indefinite)
         return Swept(strand, transitions, found)
 
     def project(self, x: Points, rows: Rows) -> StateProjection:
@@ -90,10 +90,10 @@ class Given(NamedTuple):
 Moments = tuple[Float[Array, "points rows"], Float[Array, "points rows rows"]]
 
 
-@jax.jit
-def row_moments(strand: Strand, x: Points, rows: Rows) -> Moments:
+@functools.partial(jax.jit, static_argnames=("indefinite",))
+def row_moments(strand: Strand, x: Points, rows: Rows, indefinite: bool) -> Moments:
     """Mean and covariance of R s(x), in blocks, so that memory beyond the answer stays bounded."""
-    swept = Swept.of(strand)
+    swept = Swept.of(strand, indefinite)
     roots = psd_cholesky(swept.innovations.covariance)
 
     def block(x: Points) -> Moments:
@@ -126,12 +126,12 @@ def mean_derivative(mean: Mean, x: Points, order: int) -> Points:
     return function(x)
 
 
-@functools.partial(jax.jit, static_argnames=("num_samples",))
+@functools.partial(jax.jit, static_argnames=("num_samples", "indefinite"))
 def sample_rows(
-    strand: Strand, key: PRNGKeyArray, x: Points, rows: Rows, num_samples: int
+    strand: Strand, key: PRNGKeyArray, x: Points, rows: Rows, num_samples: int, indefinite: bool
 ) -> Float[Array, "samples points rows"]:
     """Joint samples of R s(x): of the states and innovations under q, and of the bridges."""
-    swept = Swept.of(strand)
+    swept = Swept.of(strand, indefinite)
     at = swept.project(x, rows)
     given = Given.of(swept, at)
     chain_key, bridge_key = jax.random.split(key)
