@@ -92,7 +92,7 @@ def _covariance(
     mine = Shared.of(swept, x, rows)
     place = jnp.searchsorted(visited, mine.at.interval)
 
-    def block(y: Points) -> Float[Array, "points block"]:
+    def block(y: Float[Array, " block"]) -> Float[Array, "_ block"]:
         theirs = Shared.of(swept, y, rows)
         here = (theirs.at.interval[:, None] == visited[None]) & _first_of_each(visited)[None]
         enter = jnp.where(here[None], times(between, theirs.right[..., None]), 0.0)

@@ -43,9 +43,8 @@ class Strand(NamedTuple):
     @staticmethod
     def of(chain: Chain, number: int) -> "Strand":
         """That of a function, by its number."""
-        parts = chain.model.kernels, chain.sites, chain.marginals
-        kernel, sites, marginals = (part[number] for part in parts)
-        return Strand(kernel, chain.inducing, sites, marginals)
+        kernel, sites = chain.model.kernels[number], chain.sites[number]
+        return Strand(kernel, chain.inducing, sites, chain.marginals[number])
 
 
 class Swept(NamedTuple):

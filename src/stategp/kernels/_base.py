@@ -96,7 +96,7 @@ class Kernel(eqx.Module):
         return False
 
     @property
-    def smoothness(self) -> float:
+    def smoothness(self) -> int | float:
         """How often f can be differentiated (in mean square): 0, 1, …, or infinitely often.
 
         >>> import stategp as sg

@@ -22,19 +22,20 @@ if TYPE_CHECKING:
 _ROUNDING = 1e3 * np.finfo(float).eps
 
 
-def smoothness(kernel: "Kernel") -> float:
+def smoothness(kernel: "Kernel") -> int | float:
     """The number of mean-square derivatives, the least of the kernel's blocks; may be infinite."""
     from stategp.kernels._compose import group_blocks
 
-    orders = [
-        _first_noise(*block)
-        for group in group_blocks(kernel)
-        for block in zip(*map(np.asarray, _noise_taken_in(group)), strict=True)
-    ]
+    with jax.ensure_compile_time_eval():  # a number, also while JAX traces something else
+        orders = [
+            _first_noise(*block)
+            for group in group_blocks(kernel)
+            for block in zip(*map(np.asarray, _noise_taken_in(group)), strict=True)
+        ]
     return min(orders)
 
 
-def _first_noise(taken: np.ndarray, largest: np.ndarray) -> float:
+def _first_noise(taken: np.ndarray, largest: np.ndarray) -> int | float:
     """The first order at which noise comes in, beyond what rounding explains."""
     noisy = np.any(np.abs(taken) > _ROUNDING * largest, axis=-1)
     return int(np.argmax(noisy)) if noisy.any() else math.inf
