@@ -29,7 +29,7 @@ from stategp._inference import (
 )
 from stategp._models import GP, AdditiveGP, DeepGP
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
-from stategp._runtime import Progress, make_room, pad_inducing
+from stategp._runtime import Progress, make_room, pad_inducing, refuse_traced
 from stategp.parameters import Parameter, map_parameters
 
 
@@ -268,6 +268,7 @@ def _answer(request: _Request) -> Any:
             "model must be an sg.GP, an sg.AdditiveGP or an sg.DeepGP, got "
             f"{type(model).__name__}: {model!r}"
         )
+    refuse_traced("the model", model)
     settings = choose_settings(
         lambda regime: find_method(model, request.method, regime),
         stochastic=isinstance(model, DeepGP),

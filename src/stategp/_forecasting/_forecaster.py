@@ -232,11 +232,13 @@ class Forecaster:
         """
         fitted = self._fitted
         x, beside = self._numbers(frame)
+        weights = None  # those of the fit, which the posterior looks up
         if frame is None:
-            y = np.asarray(fitted.posterior.data.y)
+            data = fitted.posterior.data
+            y, weights = np.asarray(data.y), np.asarray(data.weights)
         else:
             y = number_column(as_frame(frame), fitted.target)
-        probability = fitted.posterior.tail_probability(x, y, **beside)
+        probability = fitted.posterior.tail_probability(x, y, weights=weights, **beside)
         columns = {
             fitted.target: y,
             "probability": np.asarray(probability),

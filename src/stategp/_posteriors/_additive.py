@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stategp._arguments import whole_number
 from stategp._data import Table, as_columns, column_names, relative_inputs
 from stategp._inference import (
     FitResult,
@@ -18,7 +17,10 @@ from stategp._inference import (
     level,
 )
 from stategp._models import AdditiveGP
-from stategp._posteriors._prediction import Chain, Points, Predicts, as_key, padded, predict, sample
+from stategp._posteriors._covariance import joint_covariance
+from stategp._posteriors._prediction import Chain, Points, Predicts, padded, predict, sample
+from stategp._posteriors._states import Strand
+from stategp._runtime import as_count, as_key, refuse_traced
 
 _TOGETHER = 64  # points whose joint variances are solved for at once
 
@@ -98,6 +100,21 @@ class AdditivePosterior(Predicts):
             found[name] = mean - average, centred
         return found
 
+    def covariance(self, x: Any, x2: Any = None) -> Float[Array, "points others"]:
+        """The joint covariance of f at two sets of rows (of one, unless `x2` is given).
+
+        As in `predict_f` without `joint`, the components are independent: their covariances add.
+        """
+        columns = self._relative(x, name="x")
+        others = columns if x2 is None else self._relative(x2, name="x2")
+        negative = not self.model.likelihood.log_concave
+        total = jnp.zeros((len(columns[0]), len(others[0])))
+        for chain, first, second in zip(self.chains, columns, others, strict=True):
+            row = chain.model.kernels[0].emission()[None]
+            points = np.asarray(first), np.asarray(second)
+            total = total + joint_covariance(Strand.of(chain, 0), *points, row, negative)
+        return (total + total.T) / 2 if x2 is None else total
+
     @property
     def level(self) -> float:
         """The average of f over the training data: what the centred effects add to."""
@@ -107,15 +124,14 @@ class AdditivePosterior(Predicts):
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
     ) -> Float[Array, "samples points"]:
         """Joint samples of f; `key` is a JAX random key or an integer seed."""
-        num_samples = whole_number("num_samples", num_samples)
-        columns = self._relative(x_new)
-        if num_samples < 1 or len(columns[0]) == 0:
-            return jnp.zeros((max(num_samples, 0), len(columns[0])))
+        count, columns = as_count(num_samples), self._relative(x_new)
+        if count == 0 or len(columns[0]) == 0:
+            return jnp.zeros((count, len(columns[0])))
         negative = not self.model.likelihood.log_concave
-        total = jnp.full((num_samples, len(columns[0])), self._level)
+        total = jnp.full((count, len(columns[0])), self._level)
         for number, (chain, x) in enumerate(zip(self.chains, columns, strict=True)):
             own = jax.random.fold_in(as_key(key), number)
-            total = total + sample(chain, own, padded(x), num_samples, negative)[:, : len(x)]
+            total = total + sample(chain, own, padded(x), count, negative)[:, : len(x)]
         return total
 
     @property
@@ -131,9 +147,12 @@ class AdditivePosterior(Predicts):
     def _level(self) -> Float[Array, ""]:
         return level(self.model)
 
-    def _relative(self, x_new: Any, names: tuple[str, ...] | None = None) -> list[Points]:
+    def _relative(
+        self, x_new: Any, names: tuple[str, ...] | None = None, *, name: str = "x_new"
+    ) -> list[Points]:
+        refuse_traced("the posterior", self)
         names = names or self.model.names
-        columns = as_columns("x_new", names, x_new)
+        columns = as_columns(name, names, x_new)
         return [
             jnp.asarray(relative_inputs(name, column, self.origins[self.model.names.index(name)]))
             for name, column in zip(names, columns, strict=True)

@@ -20,14 +20,16 @@ from stategp._inference import (
     run_output,
 )
 from stategp._models import GP, DeepGP, Path
-from stategp._posteriors._prediction import Chain, Points, as_key, padded, predict, sample
+from stategp._posteriors._prediction import Chain, Points, padded, predict, sample
+from stategp._posteriors._tells_states import TellsStates
+from stategp._runtime import as_key
 from stategp.chain import PairMarginals, Sites
 from stategp.likelihoods import Gaussian, Likelihood
 
 _SAMPLES = 100  # through the layers, for predictions and the final bound
 
 
-class Function(eqx.Module):
+class Function(TellsStates):
     """The posterior of one function of a deep model."""
 
     chain: Chain
@@ -40,7 +42,7 @@ class Function(eqx.Module):
 
     def predict_f(self, x_new: Any) -> tuple[Points, Points]:
         """Mean and variance of the function."""
-        x = jnp.asarray(as_numbers("x_new", x_new))
+        x = self._points(x_new)
         mean, variance = predict(self.chain, padded(x))
         return mean[: len(x)], variance[: len(x)]
 
@@ -48,8 +50,22 @@ class Function(eqx.Module):
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
     ) -> Float[Array, "samples points"]:
         """Joint samples of the function."""
-        x = jnp.asarray(as_numbers("x_new", x_new))
+        x = self._points(x_new)
         return sample(self.chain, as_key(key), padded(x), num_samples, self.indefinite)[:, : len(x)]
+
+    @property
+    def _chain(self) -> Chain:
+        return self.chain
+
+    def _relative(self, name: str, x: Any) -> np.ndarray:
+        return as_numbers(name, x)
+
+    def _points(self, x_new: Any) -> Points:
+        return jnp.asarray(self._relative("x_new", x_new))
+
+    @property
+    def _negative(self) -> bool:
+        return self.indefinite
 
 
 class DeepPosterior(eqx.Module):

@@ -13,21 +13,13 @@ from stategp._data import check_support, extra_values
 from stategp._data import numbers as as_numbers
 from stategp._files import save
 from stategp._inference import ChainSites, geometry, latent_moments, prior_mean
-from stategp._linalg import times
-from stategp._models import GP
+from stategp._models import GP, prior_states
 from stategp._posteriors._pointwise import BLOCK, check_levels
 from stategp._posteriors._pointwise import padded as padded
 from stategp._posteriors._pointwise import per_point as per_point
 from stategp._projection import Projection
-from stategp._runtime import pad_last, padded_size
-from stategp.chain import (
-    Affine,
-    PairMarginals,
-    follow,
-    prior_transitions,
-    psd_cholesky,
-    sample_states,
-)
+from stategp._runtime import as_key, pad_last, padded_size
+from stategp.chain import PairMarginals, sample_states
 from stategp.kernels import Kernel, Sum
 from stategp.likelihoods import Likelihood
 
@@ -136,14 +128,6 @@ class Predicts(eqx.Module):
 
     def _extra(self, points: int, extras: dict[str, Any]) -> Points:
         return jnp.asarray(extra_values(self.model.likelihood, points, extras))
-
-
-def as_key(key: Any) -> PRNGKeyArray:
-    if isinstance(key, int | np.integer):
-        return jax.random.key(int(key))
-    if not isinstance(key, jax.Array):
-        raise ValueError(f"key must be a JAX random key or a whole number, got {key!r}")
-    return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
 
 
 def summands_of(kernel: Kernel) -> dict[str, Kernel]:
@@ -278,14 +262,6 @@ def _sample_prior(
     kernel: Kernel, key: PRNGKeyArray, x: Points, inducing: States, num_samples: int
 ) -> tuple[Float[Array, "samples points"], Float[Array, "samples states dim"]]:
     """Joint prior samples of f at x and of the states at the inducing locations."""
-    everywhere = jnp.concatenate([x, inducing])
-    order = jnp.argsort(everywhere)
-    transitions = prior_transitions(kernel, everywhere[order])
-    A, Q = (jnp.moveaxis(leaf[:-1], 0, -1) for leaf in (transitions.A, transitions.Q))
-    white = jax.random.normal(key, (kernel.state_dim, num_samples, len(everywhere)))
-    noise = times(psd_cholesky(Q), white)
-    before = follow(Affine(A, noise), jnp.zeros(noise.shape[:2]))
-    path = times(A, before) + noise
-    states = jnp.zeros_like(path).at[..., order].set(path)  # back from sorted to given order
+    states = prior_states(kernel, key, jnp.concatenate([x, inducing]), num_samples)
     f = jnp.einsum("d,dsn->sn", kernel.emission(), states[..., : len(x)])
     return f, jnp.transpose(states[..., len(x) :], (1, 2, 0))
