@@ -132,12 +132,15 @@ def plot_components(posterior: Any, *, figure: Figure | None = None, **options: 
 
 
 def _places(count: int, narrow: set[int]) -> list[tuple[int, int | None]]:
-    """Row and column of each panel: wide ones first, each in a row; then narrow ones in pairs."""
+    """Row and column of each panel: wide ones first, each in a row; then narrow ones in pairs.
+
+    A narrow one on its own takes the whole row.
+    """
     wide = count - len(narrow)
     places: list[tuple[int, int | None]] = []
     for at in range(count):
         before = sum((other in narrow) == (at in narrow) for other in range(at))
-        pair = (wide + before // 2, None if count == 1 else before % 2)
+        pair = (wide + before // 2, None if len(narrow) == 1 else before % 2)
         places.append(pair if at in narrow else (before, None))
     return places
 

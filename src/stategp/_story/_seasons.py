@@ -60,7 +60,13 @@ _CALENDARS = (
     Calendar(
         "day", 1.0, "Time of day", 1 / 24, tuple((float(h), f"{h:02}:00") for h in range(0, 25, 4))
     ),
-    Calendar("week", 7.0, "Day of the week", 1.0, tuple(enumerate(_WEEKDAYS))),
+    Calendar(
+        "week",
+        7.0,
+        "Day of the week",
+        1.0,
+        tuple((float(day), name) for day, name in enumerate(_WEEKDAYS)),
+    ),
     Calendar("year", 365.2425, "Month", 1.0, _month_ticks()),
 )
 _UNITS = (("days", 1.0), ("hours", 1 / 24), ("minutes", 1 / 1440), ("seconds", 1 / 86_400))

@@ -8,6 +8,7 @@ from stategp.report._text import escape
 _WIDTH, _HEIGHT = 460, 270
 _RIGHT, _TOP, _BOTTOM = 448, 8, 226
 _MOST_DOTS = 2_500
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 Ticks = list[tuple[float, str]]
 
@@ -55,8 +56,7 @@ class _Plane:
         if not self.dates:
             return round_ticks(*self.across)
         first, last = (np.datetime64(int(at), "us") for at in self.across)
-        marks = _date_marks(first, last)
-        return [(float(at), str(mark)) for at, mark in zip(numbers(marks), marks, strict=True)]
+        return _date_ticks(first, last)
 
     def x(self, value: np.ndarray | float) -> np.ndarray:
         first, last = self.across
@@ -151,6 +151,10 @@ def numbers(x: np.ndarray) -> np.ndarray:
     return x.astype("datetime64[us]").astype(float) if x.dtype.kind == "M" else x
 
 
+def _number(date: np.datetime64) -> float:
+    return float(date.astype("M8[us]").astype(np.int64))
+
+
 def round_ticks(first: float, last: float, most: int = 5) -> Ticks:
     rough = (last - first) / most
     power = 10.0 ** np.floor(np.log10(rough))
@@ -160,14 +164,31 @@ def round_ticks(first: float, last: float, most: int = 5) -> Ticks:
     return [(float(value), f"{value:,.{places}f}".replace("-", "−")) for value in values + 0.0]
 
 
-def _date_marks(first: np.datetime64, last: np.datetime64) -> np.ndarray:
-    """Round years, or four dates where there are few years."""
-    years = np.arange(first.astype("datetime64[Y]") + 1, last.astype("datetime64[Y]") + 1)
-    if len(years) < 3:
-        return np.asarray((first + (last - first) * np.array([1, 3, 5, 7]) / 8).astype("M8[D]"))
-    steps = (1, 2, 4, 5, 10, 20, 25, 50, 100, 200, 500)
-    step = next((step for step in steps if len(years) <= 6 * step), 1000)
-    return years[(years.astype(int) + 1970) % step == 0]
+def _date_ticks(first: np.datetime64, last: np.datetime64) -> Ticks:
+    """Five round dates or so: years, months, days or hours."""
+    days = (last - first) / np.timedelta64(1, "D")
+    if days > 3 * 365:
+        marks = np.arange(first.astype("M8[Y]") + 1, last.astype("M8[Y]") + 1)
+        steps: tuple[int, ...] = (1, 2, 4, 5, 10, 20, 25, 50, 100, 200, 500, 1000)
+        step = next((step for step in steps if len(marks) <= 6 * step), len(marks))
+        kept = marks[(marks.astype(int) + 1970) % step == 0]
+        return [(_number(mark), str(mark)) for mark in kept]
+    if days > 90:
+        marks = np.arange(first.astype("M8[M]") + 1, last.astype("M8[M]") + 1)
+        step = next(step for step in (1, 2, 3, 6, 12) if len(marks) <= 5 * step)
+        kept = marks[marks.astype(int) % step == 0]
+        words = [f"{_MONTHS[int(mark.astype(int)) % 12]} {mark.astype('M8[Y]')}" for mark in kept]
+        return [(_number(mark), word) for mark, word in zip(kept, words, strict=True)]
+    unit = "D" if days > 4 else "h" if days > 1 / 6 else "s"
+    marks = np.unique((first + (last - first) * np.array([1, 3, 5, 7]) / 8).astype(f"M8[{unit}]"))
+    return [(_number(mark), _moment(mark, unit)) for mark in marks]
+
+
+def _moment(mark: np.datetime64, unit: str) -> str:
+    day, _, clock = str(mark.astype("M8[s]")).partition("T")
+    _, month, number = day.rsplit("-", 2)
+    date = f"{int(number)} {_MONTHS[int(month) - 1]}"
+    return date if unit == "D" else f"{date} {clock[:5]}" if unit == "h" else clock
 
 
 def _keep_extremes(y: np.ndarray) -> np.ndarray:
