@@ -65,7 +65,7 @@ class _Plane:
     def y(self, value: np.ndarray | float) -> np.ndarray:
         first, last = self.up
         place = _BOTTOM - (value - first) / (last - first) * (_BOTTOM - _TOP)
-        return np.asarray(place).clip(-1e4, 1e4)
+        return np.asarray(np.clip(place, -1e4, 1e4))
 
     def mark(self, mark: Mark) -> str:
         """One mark as an element."""
