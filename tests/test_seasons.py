@@ -1,10 +1,12 @@
 """Components that repeat, over one period."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import stategp as sg
-from stategp._story import Story, tell
+from stategp._story import Line, Story, component_panels, tell
 from stategp._story._seasons import Cycle, cycle_of, plan_season
 from tests.stories import gaussian_posterior, to_time
 
@@ -99,3 +101,19 @@ def test_a_season_is_the_component_in_that_year(story: Story) -> None:
         mean, variance = posterior.components(start + np.linspace(0, 1, 241))["season"]
         np.testing.assert_allclose(cycle.mean, mean, atol=1e-5)
         np.testing.assert_allclose(cycle.upper - cycle.mean, 1.959964 * variance**0.5, rtol=1e-4)
+
+
+def test_a_season_with_a_trend_in_it_is_shown_twice(story: Story) -> None:
+    """Along x, where the level moves, and over one period about its average."""
+    season = story.seasons["season"]
+    assert not season.drifts
+    assert [panel.along for panel in component_panels(story)] == [True, False]
+    first, last = season.cycles
+    moved = dataclasses.replace(season, cycles=(first - 50.0, last))
+    assert moved.drifts
+    panels = component_panels(dataclasses.replace(story, seasons={"season": moved}))
+    assert [panel.title for panel in panels] == ["trend", "season", "season within the year"]
+    lines = [mark for mark in panels[2].marks if isinstance(mark, Line)]
+    assert [line.name for line in lines] == ["2016", "2021"]
+    for line in lines:
+        np.testing.assert_allclose(np.mean(line.y), 0.0, atol=1e-9)

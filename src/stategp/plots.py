@@ -103,11 +103,10 @@ def plot_components(posterior: Any, *, figure: Figure | None = None, **options: 
     """
     told = recount(posterior, options)
     if isinstance(told, Portrait):
-        panels, narrow, level = list(told.panels), set(range(len(told.panels))), None
+        panels, level = list(told.panels), None
     else:
-        panels = component_panels(told)
-        narrow = {at for at, name in enumerate(told.components) if name in told.seasons}
-        level = told.widest
+        panels, level = component_panels(told), told.widest
+    narrow = {at for at, panel in enumerate(panels) if not panel.along}
     places = _places(len(panels), narrow)
     rows = max(row for row, _ in places) + 1
     if figure is None:

@@ -95,6 +95,7 @@ class Panel:
     says: str = ""  # for those who cannot see it
     about: str = ""  # how to read it, in a sentence
     instead: str = ""  # where there is nothing to draw: why
+    along: bool = True  # whether its x is that of the data, and not the phase of a period
     room: float | None = None  # for fills, beyond what lines and dots span, as a share of that
 
     @property

@@ -65,17 +65,19 @@ def series_panel(story: Story) -> Panel:
 
 
 def component_panels(story: Story) -> list[Panel]:
-    """Each component: along x, or over one period if it repeats."""
-    return [
-        _season_panel(story, at, name, story.seasons[name])
-        if name in story.seasons
-        else _component_panel(story, at, name, band)
-        for at, (name, band) in enumerate(story.components.items())
-    ]
+    """Each component: along x, over one period if it repeats, both if its level moves as well."""
+    panels = []
+    for at, (name, band) in enumerate(story.components.items()):
+        season = story.seasons.get(name)
+        if season is None or season.drifts:
+            panels.append(_component_panel(story, at, name, band))
+        if season is not None:
+            panels.append(_season_panel(story, at, name, season))
+    return panels
 
 
 def _component_panel(story: Story, at: int, name: str, band: Band) -> Panel:
-    marks = (*_gaps(story), *_banded(story, _part(at), story.curve.x, band), *_end(story))
+    marks = (*_gaps(story), *_banded(_part(at), story.curve.x, band), *_end(story))
     return Panel(
         f"component-{at}",
         _words(name),
@@ -87,23 +89,28 @@ def _component_panel(story: Story, at: int, name: str, band: Band) -> Panel:
 
 
 def _season_panel(story: Story, at: int, name: str, season: Season) -> Panel:
-    plan = season.plan
+    plan, about = season.plan, season.plan.about
+    levels = season.averages if season.drifts else [0.0] * len(season.cycles)
+    if season.drifts:
+        between = " and ".join(f"{level:.4g}" for level in levels)
+        about = f"The first and the last {plan.noun} of the data, less their averages {between}."
     marks: list[Mark] = []
     for number, (cycle, period) in enumerate(zip(season.cycles, plan.names, strict=True)):
         colour = _part(at) if number == len(season.cycles) - 1 else "before"
-        marks += _banded(story, colour, plan.phase, cycle, period)
+        marks += _banded(colour, plan.phase, cycle - levels[number], period)
     return Panel(
-        f"component-{at}",
-        _words(name),
+        f"season-{at}",
+        _words(name) + (f" within the {plan.noun}" if season.drifts else ""),
         Axis(plan.label, (0.0, float(plan.phase[-1])), plan.ticks),
         Axis("Contribution"),
         tuple(marks),
         says=f"Component {_words(name)} over one {plan.noun}",
-        about=plan.about,
+        about=about,
+        along=False,
     )
 
 
-def _banded(story: Story, colour: str, x: np.ndarray, band: Band, name: str = "") -> list[Mark]:
+def _banded(colour: str, x: np.ndarray, band: Band, name: str = "") -> list[Mark]:
     return [
         Fill(colour, x, band.lower, band.upper, key="band", name=""),
         Line(colour, x, band.mean, key="mean", name=name),

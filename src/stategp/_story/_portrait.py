@@ -111,4 +111,4 @@ def _panel(
         *([] if inducing is None else [Rug("inducing", inducing)]),
     )
     up = Axis("Effect" if title.startswith("Effect") else "Value")
-    return Panel(f"component-{at}", title, across, up, marks, says=title)
+    return Panel(f"component-{at}", title, across, up, marks, says=title, along=False)

@@ -49,6 +49,9 @@ class Band:
         away = ndtri((1 + level) / 2) * np.sqrt(np.asarray(variance))
         return Band(mean, mean - away, mean + away)
 
+    def __sub__(self, level: float) -> "Band":
+        return Band(self.mean - level, self.lower - level, self.upper - level)
+
     def __getitem__(self, part: slice) -> "Band":
         return Band(self.mean[part], self.lower[part], self.upper[part])
 
@@ -59,6 +62,17 @@ class Season:
 
     plan: Plan
     cycles: tuple[Band, ...]  # one for each period of the plan
+
+    @property
+    def averages(self) -> list[float]:
+        """That of each period."""
+        return [float(np.mean(cycle.mean)) for cycle in self.cycles]
+
+    @property
+    def drifts(self) -> bool:
+        """Whether its level moves by more than the pattern itself: a trend is in it too."""
+        swing = max(float(np.ptp(cycle.mean)) for cycle in self.cycles)
+        return float(np.ptp(self.averages)) > swing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

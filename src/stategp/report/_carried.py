@@ -38,9 +38,7 @@ def over_time(story: Story) -> list[Panel]:
     """The components that are drawn along x, if there are several components."""
     if not story.several_components:
         return []
-    seasons = [name in story.seasons for name in story.components]
-    panels = component_panels(story)
-    return [panel for panel, season in zip(panels, seasons, strict=True) if not season]
+    return [panel for panel in component_panels(story) if panel.along]
 
 
 def _content(story: Story) -> dict[str, Any]:

@@ -227,9 +227,7 @@ def _components(story: Story) -> str:
         f"What each part of the model adds to the function, with {interval_name(story.widest)}s. "
         "Zooming one chart zooms all. What repeats is shown over one period."
     )
-    along = over_time(story)
-    keys_along = {panel.key for panel in along}
-    seasons = [panel for panel in component_panels(story) if panel.key not in keys_along]
+    along, seasons = over_time(story), [p for p in component_panels(story) if not p.along]
     charts = "".join(
         f"<h3>{escape(panel.title)}</h3>{_chart(panel.key, 'part', escape(panel.says), 'hint')}"
         for panel in along
