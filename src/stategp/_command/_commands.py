@@ -117,8 +117,9 @@ def fit(
             table, time, target, progress=Spinner(), max_steps=max_steps,
             **{name: column for name, column in extras.items() if column},
         )  # fmt: skip
-    seconds = clock.perf_counter() - began
     result = forecaster.posterior.fit_result
+    # What the report says too; where nothing was optimised, the time since the table was read.
+    seconds = result.total_seconds if result else clock.perf_counter() - began
     if result is not None and result.outcome is sg.Outcome.interrupted:
         raise KeyboardInterrupt
     for warning in caught:

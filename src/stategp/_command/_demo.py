@@ -45,9 +45,11 @@ def run_demo(folder: Path) -> None:
     forecaster = sg.Forecaster(likelihood="negative-binomial")
     forecaster.fit(table, "time", "visits", progress=Spinner())
     posterior = forecaster.posterior
-    print(f"fitted in {time.perf_counter() - began:.0f} s, compilation included")
+    result = posterior.fit_result
+    if result is not None:
+        print(f"fitted in {result.total_seconds:.1f} s, compilation included")
     print(f"  {forecaster.learned_kernel}")
-    print(f"  {posterior.fit_result}")
+    print(f"  {result}")
     print(f"  {posterior.certificate}\n")
     forecast = forecaster.forecast(HORIZON, every="6h")
     write_table(forecast, folder / "forecast.csv")

@@ -257,10 +257,11 @@ class Forecaster:
     def story(self, *, horizon: Any = None, levels: Any = (0.5, 0.95), **options: Any) -> Story:
         """What there is to show, for `sg.plots` and reports; with a horizon, the forecast too."""
         fitted, axis = self._fitted, self._fitted.axis
-        until = None if horizon is None else float(self._after(horizon, None)[-1])
+        ahead = None if horizon is None else self._after(horizon, None)
         return tell(
             fitted.posterior,
-            until=until,
+            until=None if ahead is None else float(ahead[-1]),
+            forecast_at=ahead,
             levels=as_levels(levels),
             to_time=partial(clock_times, fitted.kind, axis) if axis.dates else None,
             unit="days" if axis.dates else "",

@@ -19,6 +19,7 @@ from stategp._forecasting._frames import (
     time_column,
     times_series,
 )
+from stategp._posteriors import marginals_at
 
 
 def cross_validate(
@@ -85,13 +86,13 @@ def _scores(forecaster: Any, frame: Any, y: np.ndarray, level: float) -> dict[st
     if len(y) == 0:
         return dict.fromkeys(names, float("nan"))
     x, beside = forecaster._numbers(frame)
-    posterior = forecaster.posterior
-    mean, _ = posterior.predict_y(x, **beside)
-    lower, upper = posterior.quantiles(x, [0.5 - level / 2, 0.5 + level / 2], **beside)
+    there = marginals_at(forecaster.posterior, x, **beside)
+    mean, _ = there.moments()
+    lower, upper = there.quantiles([0.5 - level / 2, 0.5 + level / 2])
     inside = (np.asarray(lower) <= y) & (y <= np.asarray(upper))
     found = (
-        np.mean(posterior.log_density(x, y, **beside)),
-        np.mean(posterior.crps(x, y, **beside)),
+        np.mean(there.log_density(y)),
+        np.mean(there.crps(y)),
         np.sqrt(np.mean((np.asarray(mean) - y) ** 2)),
         np.mean(inside),
     )

@@ -32,7 +32,9 @@ class FitResult:
 
     `outcome` says how it ended and `remarks` what else there is to know. After each step: `trace`
     holds the objective (the bound, plus the log prior if there is one), `step_sizes` the size of
-    the step where the method has one (else NaN), `seconds` the time.
+    the step where the method has one (else NaN), `seconds` the time since this search began.
+    `total_seconds` is how long whoever called `fit` waited: other starts, the search for inducing
+    points, their certificate and compilation are in it.
 
     >>> import numpy as np, stategp as sg
     >>> x = np.linspace(0, 10, 50)
@@ -47,6 +49,7 @@ class FitResult:
     seconds: tuple[float, ...]
     step_sizes: tuple[float, ...] = ()
     remarks: tuple[str, ...] = ()
+    total_seconds: float = float("nan")
 
     @property
     def converged(self) -> bool:

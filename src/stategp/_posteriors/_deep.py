@@ -221,6 +221,24 @@ class DeepPosterior(eqx.Module):
             lines.append(f"  fit {self.fit_result}")
         return "\n".join(lines)
 
+    def plot(self, **options: Any) -> Any:
+        """A figure of each function of the model, with intervals (`level=0.95`)."""
+        from stategp import plots
+
+        return plots.plot(self, **options)
+
+    def plot_components(self, **options: Any) -> Any:
+        """The same figure: its parts are all there is to show."""
+        from stategp import plots
+
+        return plots.plot_components(self, **options)
+
+    def report(self, path: Any, **options: Any) -> None:
+        """Write one HTML file with the figure, what was learned and how the fit went."""
+        from stategp.report import write_report
+
+        write_report(self, path, **options)
+
 
 @functools.partial(jax.jit, static_argnames=("number", "indefinite"))
 def _propagate(

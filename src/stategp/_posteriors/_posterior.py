@@ -228,3 +228,30 @@ class Posterior(Predicts, TellsStates):
         if self.fit_result is not None:
             lines.append(f"  fit {self.fit_result}")
         return "\n".join(lines)
+
+    def plot(self, **options: Any) -> Any:
+        """A figure of data, mean and intervals; with `until` (in the units of x), a forecast.
+
+        Options are those of `sg.plots.plot`.
+        """
+        from stategp import plots
+
+        return plots.plot(self, **options)
+
+    def plot_components(self, **options: Any) -> Any:
+        """A figure of each summand of the kernel; what repeats is drawn over one period."""
+        from stategp import plots
+
+        return plots.plot_components(self, **options)
+
+    def plot_checks(self, **options: Any) -> Any:
+        """A figure that says whether the model fits: calibration and residuals."""
+        from stategp import plots
+
+        return plots.plot_checks(self, **options)
+
+    def report(self, path: Any, **options: Any) -> None:
+        """Write one HTML file that shows everything, and needs nothing else to be read."""
+        from stategp.report import write_report
+
+        write_report(self, path, **options)
