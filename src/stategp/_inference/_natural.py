@@ -27,7 +27,13 @@ from stategp._inference._bound import (
     wanted_sites,
     with_gradient,
 )
-from stategp._inference._exact import evidence_and_gradient, knows_evidence
+from stategp._inference._exact import (
+    LARGEST,
+    careful,
+    evidence_and_gradient,
+    knows_evidence,
+    needs_care,
+)
 from stategp._inference._seeing import Sight
 from stategp._models import GP
 from stategp.chain import PairMarginals, Sites
@@ -187,7 +193,7 @@ def collapsed_bound(
 
 def _forward(vector: Any, model: GP, data: View, inducing: Any, guess: Any) -> tuple[Any, Any]:
     if knows_evidence(model, data):
-        return evidence_and_gradient(vector, model, data, inducing)
+        return evidence_and_gradient(vector, model, data, inducing, LARGEST)
     nothing = no_sites(model, inducing)
     value, gradient, _ = objective_and_gradient(
         vector, model, data, inducing, guess, nothing, False
@@ -221,7 +227,18 @@ def infer(
 ) -> Settling:
     """The optimal q for the model as it is, in one go."""
     view, guess = Sight(data, inducing)(model)
-    return _infer(model, view, inducing, guess, warm)
+    return _carefully(model, data, view, inducing, _infer(model, view, inducing, guess, warm))
+
+
+def _carefully(
+    model: GP, data: Observations, view: View, inducing: States, state: Settling
+) -> Settling:
+    """The same with the digits of its bound that the sweep may have lost."""
+    if not needs_care(model, view, state.q):
+        return state
+    value, _ = careful(None, model, view, data, inducing)
+    elbo = jnp.asarray(value - float(log_prior(model)))
+    return state._replace(q=state.q._replace(elbo=elbo))
 
 
 class Collapsed:
@@ -235,7 +252,7 @@ class Collapsed:
         self, model: GP, data: Observations, inducing: States, warm: ChainSites | None = None
     ):
         self.model, self.inducing = model, inducing
-        self.sight = Sight(data, inducing)
+        self.data, self.sight = data, Sight(data, inducing)
         self.nothing = no_sites(model, inducing)
         self.warm = warm
         self.state: Settling | None = None  # the q of the last call
@@ -245,10 +262,8 @@ class Collapsed:
         vector = jnp.asarray(vector)
         view, guess = self.sight(with_vector(self.model, vector))
         if knows_evidence(self.model, view):
-            value, gradient = evidence_and_gradient(vector, self.model, view, self.inducing)
-            if np.isfinite(value) and np.all(np.isfinite(gradient)):
-                self.state = None
-                return float(value), np.asarray(gradient)
+            self.state = None
+            return careful(vector, self.model, view, self.data, self.inducing)
         starts = [(self.nothing, False)]
         if not self.model.likelihood.conjugate:
             starts.append((self.nothing, True))
@@ -262,6 +277,9 @@ class Collapsed:
             if np.isfinite(value) and np.all(np.isfinite(gradient)):
                 self.warm = state.q.sites
                 break
+        if needs_care(with_vector(self.model, vector), view, state.q):
+            self.state = None
+            return careful(vector, self.model, view, self.data, self.inducing)
         return float(value), np.asarray(gradient)
 
     def settled(self, vector: Any) -> Settling:
@@ -270,7 +288,8 @@ class Collapsed:
         if self.state is None:
             model = with_vector(self.model, jnp.asarray(vector))
             view, guess = self.sight(model)
-            self.state = _infer(model, view, self.inducing, guess, None)
+            state = _infer(model, view, self.inducing, guess, None)
+            self.state = _carefully(model, self.data, view, self.inducing, state)
         return self.state
 
 

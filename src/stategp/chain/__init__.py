@@ -26,6 +26,7 @@ from stategp.chain._sites import (
     expected_log_sites,
     prior_transitions,
 )
+from stategp.chain._square_root import Scalars, careful_log_evidence
 from stategp.chain._sweep import (
     Affine,
     MeanMap,
@@ -50,9 +51,11 @@ __all__ = [
     "Natural",
     "PairMarginals",
     "Potentials",
+    "Scalars",
     "Sites",
     "Swept",
     "Transitions",
+    "careful_log_evidence",
     "entropy",
     "expected_log_sites",
     "follow",
