@@ -42,7 +42,9 @@ def _matern(dim, variance, lengthscale):
 
     def entry(i, j):
         top = mp.factorial(2 * dim - 2 - i - j)
-        return top / (2 ** (2 * dim - 1 - i - j) * mp.factorial(dim - 1 - i) * mp.factorial(dim - 1 - j))
+        return top / (
+            2 ** (2 * dim - 1 - i - j) * mp.factorial(dim - 1 - i) * mp.factorial(dim - 1 - j)
+        )
 
     P = mp.matrix(dim, dim)
     for i in range(dim):
@@ -109,13 +111,13 @@ def _oscillator(variance, period, quality):
 # Of each: the library's kernel, and the blocks of the reference from its hyperparameters in the
 # order of `to_vector`. Deterministic blocks have singular covariances over several states.
 KERNELS: dict[str, tuple[Any, Any]] = {
-    "Matern12": (k.Matern12(variance=0.9, lengthscale=1.1), lambda v, l: [_matern(1, v, l)]),
-    "Matern32": (k.Matern32(variance=0.9, lengthscale=1.1), lambda v, l: [_matern(2, v, l)]),
-    "Matern52": (k.Matern52(variance=0.9, lengthscale=1.1), lambda v, l: [_matern(3, v, l)]),
-    "Matern72": (k.Matern72(variance=0.9, lengthscale=1.1), lambda v, l: [_matern(4, v, l)]),
+    "Matern12": (k.Matern12(variance=0.9, lengthscale=1.1), lambda v, s: [_matern(1, v, s)]),
+    "Matern32": (k.Matern32(variance=0.9, lengthscale=1.1), lambda v, s: [_matern(2, v, s)]),
+    "Matern52": (k.Matern52(variance=0.9, lengthscale=1.1), lambda v, s: [_matern(3, v, s)]),
+    "Matern72": (k.Matern72(variance=0.9, lengthscale=1.1), lambda v, s: [_matern(4, v, s)]),
     "Matern12 + Matern52": (
         k.Matern12(variance=0.5, lengthscale=1.0) + k.Matern52(variance=0.8, lengthscale=2.0),
-        lambda v, l, w, m: [_matern(1, v, l), _matern(3, w, m)],
+        lambda v, s, w, t: [_matern(1, v, s), _matern(3, w, t)],
     ),
     "Periodic": (
         k.Periodic(variance=0.9, period=2.7, lengthscale=0.8, order=5),
@@ -123,13 +125,13 @@ KERNELS: dict[str, tuple[Any, Any]] = {
     ),
     "QuasiPeriodic": (
         k.QuasiPeriodic(variance=0.9, period=2.7, lengthscale=1.2, decay=6.0, order=2),
-        lambda v, p, l, d: [_kronecker(_matern(2, 1, d), b) for b in _periodic(v, p, l, 2)],
+        lambda v, p, s, d: [_kronecker(_matern(2, 1, d), b) for b in _periodic(v, p, s, 2)],
     ),
     "Cosines + Matern32": (
         k.Cosine(variance=0.7, period=1.0)
         + k.Cosine(variance=0.4, period=7.0)
         + k.Matern32(variance=0.5, lengthscale=3.0),
-        lambda v, p, w, q, u, l: [_cosine(v, p), _cosine(w, q), _matern(2, u, l)],
+        lambda v, p, w, q, u, s: [_cosine(v, p), _cosine(w, q), _matern(2, u, s)],
     ),
     "Oscillator": (
         k.Oscillator(variance=0.9, period=1.7, quality=3.0),
@@ -137,7 +139,7 @@ KERNELS: dict[str, tuple[Any, Any]] = {
     ),
     "Constant + Matern52": (
         k.Constant(variance=2.0) + k.Matern52(variance=0.9, lengthscale=1.1),
-        lambda c, v, l: [_constant(c), _matern(3, v, l)],
+        lambda c, v, s: [_constant(c), _matern(3, v, s)],
     ),
 }
 

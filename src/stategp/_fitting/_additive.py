@@ -26,6 +26,7 @@ from stategp._inference import (
     learn_additive_in_minibatches,
     maximise,
     no_node_sites,
+    noise_limits,
 )
 from stategp._models import GP, AdditiveGP
 from stategp._posteriors import AdditivePosterior, Training
@@ -98,6 +99,7 @@ def _climb(model: AdditiveGP, task: _Task) -> tuple[AdditiveGP, _Task, Settling,
     settings = task.settings
     while True:
         scales = additive_scales(model, task.observed)
+        limits = noise_limits(model, np.asarray(task.observed.y))
         objective = _Objective(model, task.table, task.layout, scales)
         best, _, learned = maximise(
             objective,
@@ -108,6 +110,8 @@ def _climb(model: AdditiveGP, task: _Task) -> tuple[AdditiveGP, _Task, Settling,
             report=task.show,
             flat=settings.tolerance or 1e-5,
             gtol=settings.tolerance or 1e-6,
+            lowest=limits.lowest / scales,
+            remark=limits.remark,
         )
         objective(best)
         model = with_vector(model, jnp.asarray(best * scales))

@@ -15,6 +15,7 @@ from stategp._inference import (
     ep_objective,
     laplace_objective,
     maximise,
+    noise_limits,
     search_scales,
 )
 from stategp._models import GP
@@ -79,7 +80,7 @@ def _search(
     warm: ChainSites | None,
 ) -> tuple[float, GP, Settling | None, FitResult]:
     """L-BFGS from one start; for variational methods the q it ended with comes back too."""
-    scales = search_scales(model, task.data)
+    scales, limits = search_scales(model, task.data), noise_limits(model, np.asarray(task.data.y))
     objective = _objective(model, task, warm)
 
     def function(scaled: np.ndarray) -> tuple[float, np.ndarray]:
@@ -95,6 +96,8 @@ def _search(
         report=task.show,
         flat=task.settings.tolerance or 1e-5,
         gtol=task.settings.tolerance or 1e-7,
+        lowest=limits.lowest / scales,
+        remark=limits.remark,
     )
     found = objective.settled(best * scales) if isinstance(objective, Collapsed) else None
     return value, with_vector(model, jnp.asarray(best * scales)), found, result

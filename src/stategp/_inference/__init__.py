@@ -51,6 +51,7 @@ from stategp._inference._laplace import (
     starting_mode,
 )
 from stategp._inference._lbfgs import maximise
+from stategp._inference._limits import Limits, noise_limits
 from stategp._inference._natural import (
     Collapsed,
     Settling,
@@ -97,6 +98,7 @@ __all__ = [
     "FitResult",
     "Group",
     "Layout",
+    "Limits",
     "NodeSites",
     "Output",
     "PowerEP",
@@ -147,6 +149,7 @@ __all__ = [
     "no_node_sites",
     "no_sites",
     "node_moments",
+    "noise_limits",
     "objective_and_gradient",
     "place_layers",
     "prior_chain",

@@ -164,11 +164,7 @@ def evaluate(
     terms = jnp.stack(parts)
     elbo = jnp.sum(terms)
     rounding = rounding_of(terms, list(zip(sites, marginals, strict=True)))
-    # Where rounding may have cost more than that, NaN says so; and a bound above what the data could
-    # ever have was lost to it in any case.
-    lost = rounding > _LARGEST * jnp.maximum(jnp.abs(elbo), data.total)
-    lost |= elbo > data.highest(model.likelihood) + 1.0
-    elbo = jnp.where(lost, jnp.nan, elbo)
+    elbo = unless_lost(elbo, rounding, data.total, data.highest(model.likelihood))
     return Q(sites, marginals, tuple(one.messages for one in swept), elbo, rounding, target)
 
 
@@ -186,6 +182,20 @@ def rounding_of(
         pulls = jnp.abs(site.linear) * jnp.sqrt(jnp.maximum(variances, 0.0))
         lost += jnp.sum(jnp.sum(pulls, axis=-1) ** 2)
     return _EPS * lost
+
+
+def unless_lost(
+    elbo: Float[Array, ""],
+    rounding: Float[Array, ""],
+    total: Float[Array, ""],
+    highest: Float[Array, ""],
+) -> Float[Array, ""]:
+    """The bound, or NaN where rounding may have cost too much of it.
+
+    A bound above what the data could ever have was lost to rounding in any case.
+    """
+    lost = rounding > _LARGEST * jnp.maximum(jnp.abs(elbo), total)
+    return jnp.where(lost | (elbo > highest + 1.0), jnp.nan, elbo)
 
 
 def with_gradient(model: GP, data: View, shape: Geometry, q: Q) -> Float[Array, ""]:

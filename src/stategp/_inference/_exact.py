@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from stategp._data import AtInducing, Observations, View, pad_observations
 from stategp._inference._bound import Q
@@ -28,6 +28,7 @@ from stategp.chain import (
     Sites,
     Transitions,
     careful_log_evidence,
+    careful_marginals,
     log_evidence,
     prior_transitions,
 )
@@ -88,9 +89,7 @@ def if_within(
     return jnp.where(jax.lax.stop_gradient(rounding <= limit * size), value, jnp.nan)
 
 
-def evidence(
-    model: GP, data: View, inducing: States, limit: float = TRUSTED
-) -> Float[Array, ""]:
+def evidence(model: GP, data: View, inducing: States, limit: float = TRUSTED) -> Float[Array, ""]:
     """log p(y), the quick way. Observations at the same input act as one, their weighted mean.
 
     NaN where the signal is so far above the noise that few digits of the latter are left.
@@ -131,20 +130,27 @@ def careful_bound(model: GP, data: Observations, inducing: States) -> Float[Arra
     seen = _seen(model, data)
     prior = prior_transitions(kernel, inducing)
     residual: Any = jnp.zeros(())
-    state: Int[Array, " points"]
     if isinstance(data, AtInducing):
-        chain = Transitions(prior.A[:-1], prior.Q[:-1])
-        shape = (len(data), kernel.state_dim)
-        rows, state = jnp.broadcast_to(kernel.emission(), shape), data.state
+        rows = jnp.broadcast_to(kernel.emission(), (len(data), kernel.state_dim))
+        chain, state = Transitions(prior.A[:-1], prior.Q[:-1]), data.state
     else:
-        chain = _pairs(prior)
         projection = project(kernel, inducing, data.nodes, prior)
-        rows, state = projection.rows.T, projection.interval
+        chain, rows, state = _pairs(prior), projection.rows.T, projection.interval
         residual = sum(projection.residual[1:], start=projection.residual[0])
     points = Scalars(rows, seen.value, seen.precision)
     found, rounding = careful_log_evidence(chain, points, state)
     value = found - (seen.scale + jnp.sum(seen.precision * residual)) / 2
     return if_within(LARGEST, value, rounding, data.total)
+
+
+@jax.jit
+def careful_pairs(model: GP, data: Observations, inducing: States) -> PairMarginals:
+    """The marginals of q, the careful way."""
+    (kernel,) = model.kernels
+    prior, seen = prior_transitions(kernel, inducing), _seen(model, data)
+    projection = project(kernel, inducing, data.nodes, prior)
+    points = Scalars(projection.rows.T, seen.value, seen.precision)
+    return PairMarginals(*careful_marginals(_pairs(prior), points, projection.interval))
 
 
 def _pairs(prior: Transitions) -> Transitions:
@@ -175,22 +181,39 @@ def evidence_and_gradient(
 
 
 def careful(
-    vector: Vector | None, model: GP, view: View, data: Observations, inducing: States
+    vector: Vector, model: GP, view: View, data: Observations, inducing: States
 ) -> tuple[float, np.ndarray]:
     """The bound plus the log prior, and its gradient, as exactly as double precision has them.
 
     The quick way where that is exact, else the careful one; NaN where neither is.
     """
-    vector = to_vector(model) if vector is None else vector
     if knows_evidence(model, view):
         value, gradient = evidence_and_gradient(vector, model, view, inducing)
         if np.isfinite(value) and np.all(np.isfinite(gradient)):
             return float(value), np.asarray(gradient)
     if len(data) > _MOST:
         return math.nan, np.full(len(vector), math.nan)
-    one_by_one = view if isinstance(view, Observations) else pad_observations(data, inducing)
-    value, gradient = careful_and_gradient(vector, model, one_by_one, inducing)
+    value, gradient = careful_and_gradient(
+        vector, model, one_by_one(view, data, inducing), inducing
+    )
     return float(value), np.asarray(gradient)
+
+
+def careful_q(model: GP, view: View, data: Observations, inducing: States, q: Q) -> Q:
+    """The same q with the digits that its bound and its marginals may have lost."""
+    if not needs_care(model, view, q):
+        return q
+    value, _ = careful(to_vector(model), model, view, data, inducing)
+    elbo = jnp.asarray(value - float(log_prior(model)))
+    if not np.isfinite(elbo):
+        return q._replace(elbo=elbo)
+    pairs = careful_pairs(model, one_by_one(view, data, inducing), inducing)
+    return q._replace(elbo=elbo, marginals=(pairs,))
+
+
+def one_by_one(view: View, data: Observations, inducing: States) -> Observations:
+    """A view with a node for each observation."""
+    return view if isinstance(view, Observations) else pad_observations(data, np.asarray(inducing))
 
 
 @jax.jit

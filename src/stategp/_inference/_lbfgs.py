@@ -24,8 +24,12 @@ def maximise(
     report: Report,
     flat: float = _FLAT,
     gtol: float = 1e-7,
+    lowest: float | Vector = -np.inf,
+    remark: str = "",
 ) -> tuple[Vector, float, FitResult]:
     """The vector that maximises `function`, at most `reach` from the start in every coordinate.
+
+    No coordinate goes below its `lowest`; `remark` is what to say if one ends there.
 
     Converged means that the slope per observation is below `flat` in every coordinate; the search
     goes on until it is below `gtol`.
@@ -34,6 +38,7 @@ def maximise(
     keeps the best point so far.
     """
     record = Recorder(report)
+    low, high = np.maximum(start - reach, lowest), start + reach
     value, gradient = function(start)
     if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
         which = "bound" if not np.isfinite(value) else "gradient of the bound"
@@ -46,7 +51,7 @@ def maximise(
 
     def negative(vector: Vector) -> tuple[float, Vector]:
         nonlocal best
-        inside = np.clip(vector, start - reach, start + reach)
+        inside = np.clip(vector, low, high)
         excess = vector - inside  # outside, a wall that rises quadratically
         value, gradient = function(inside)
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
@@ -72,25 +77,24 @@ def maximise(
             )
             message = _in_words(outcome.message)
             # The optimiser's own word is not enough: it may stop where no step helps any more.
-            converged = _is_flat(best, start, reach, observations * flat)
+            converged = _is_flat(best, low, high, observations * flat)
             if converged or len(record.trace) > max_steps:
                 break
     except KeyboardInterrupt:
         message = "interrupted: this is the best found until then"
     if not converged and message in (_VANISHED, _STOPPED):
         message += ", though its slope has not vanished: scales beyond double precision?"
-    if np.any(np.abs(best[0] - start) >= reach):
+    if np.any(best[0] <= lowest):
+        message += f"; {remark}"
+    if np.any((best[0] <= start - reach) | (best[0] >= high)):
         message += "; a hyperparameter stopped at the edge of the range searched"
     return best[0], best[1], record.result(converged, message)
 
 
-def _is_flat(
-    best: tuple[Vector, float, Vector], start: Vector, reach: float | Vector, limit: float
-) -> bool:
+def _is_flat(best: tuple[Vector, float, Vector], low: Vector, high: Vector, limit: float) -> bool:
     """Whether the gradient vanishes, except where the edge of the range holds the search back."""
     vector, _, gradient = best
-    low, high = vector <= start - reach, vector >= start + reach
-    held = (low & (gradient < 0)) | (high & (gradient > 0))
+    held = ((vector <= low) & (gradient < 0)) | ((vector >= high) & (gradient > 0))
     return bool(np.all(np.abs(gradient[~held]) < limit))
 
 

@@ -30,6 +30,7 @@ from stategp._inference._bound import (
 from stategp._inference._exact import (
     LARGEST,
     careful,
+    careful_q,
     evidence_and_gradient,
     knows_evidence,
     needs_care,
@@ -227,18 +228,8 @@ def infer(
 ) -> Settling:
     """The optimal q for the model as it is, in one go."""
     view, guess = Sight(data, inducing)(model)
-    return _carefully(model, data, view, inducing, _infer(model, view, inducing, guess, warm))
-
-
-def _carefully(
-    model: GP, data: Observations, view: View, inducing: States, state: Settling
-) -> Settling:
-    """The same with the digits of its bound that the sweep may have lost."""
-    if not needs_care(model, view, state.q):
-        return state
-    value, _ = careful(None, model, view, data, inducing)
-    elbo = jnp.asarray(value - float(log_prior(model)))
-    return state._replace(q=state.q._replace(elbo=elbo))
+    state = _infer(model, view, inducing, guess, warm)
+    return state._replace(q=careful_q(model, view, data, inducing, state.q))
 
 
 class Collapsed:
@@ -289,7 +280,8 @@ class Collapsed:
             model = with_vector(self.model, jnp.asarray(vector))
             view, guess = self.sight(model)
             state = _infer(model, view, self.inducing, guess, None)
-            self.state = _carefully(model, self.data, view, self.inducing, state)
+            q = careful_q(model, view, self.data, self.inducing, state.q)
+            self.state = state._replace(q=q)
         return self.state
 
 

@@ -26,7 +26,7 @@ from stategp.chain._sites import (
     expected_log_sites,
     prior_transitions,
 )
-from stategp.chain._square_root import Scalars, careful_log_evidence
+from stategp.chain._square_root import Scalars, careful_log_evidence, careful_marginals
 from stategp.chain._sweep import (
     Affine,
     MeanMap,
@@ -56,6 +56,7 @@ __all__ = [
     "Swept",
     "Transitions",
     "careful_log_evidence",
+    "careful_marginals",
     "entropy",
     "expected_log_sites",
     "follow",

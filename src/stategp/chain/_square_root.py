@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from stategp._linalg import psd_cholesky
 from stategp.chain._sites import Transitions
@@ -30,9 +30,9 @@ State = Float[Array, " dim"]
 class Scalars(NamedTuple):
     """Scalar observations of the states of a chain, in the order of the states."""
 
-    emission: Float[Array, "points dim"]
-    value: Float[Array, " points"]
-    precision: Float[Array, " points"]  # 0: nothing is seen
+    emission: Float[Array, "*points dim"]
+    value: Float[Array, "*points"]
+    precision: Float[Array, "*points"]  # 0: nothing is seen
 
 
 class _Past(NamedTuple):
@@ -49,12 +49,21 @@ class _Future(NamedTuple):
     root: Root
 
 
-class _Event(NamedTuple):
-    """A step to the next state, or an observation of the present one."""
+class _Order(NamedTuple):
+    """Each state is stepped to, and then observed: the events, and where each of them is."""
 
-    is_step: Array
-    state: Int[Array, "*events"]
-    point: Int[Array, "*events"]
+    is_step: Bool[Array, " events"]
+    number: Int[Array, " events"]  # of the state or of the observation
+    steps: Int[Array, " states"]
+    points: Int[Array, " points"]
+
+    @staticmethod
+    def of(state: Int[Array, " points"], states: int) -> "_Order":
+        points = jnp.arange(len(state)) + state + 1
+        steps = jnp.arange(states) + jnp.searchsorted(state, jnp.arange(states), side="left")
+        is_step = jnp.ones(len(state) + states, bool).at[points].set(False)
+        number = jnp.cumsum(is_step) - 1
+        return _Order(is_step, number.at[points].set(jnp.arange(len(state))), steps, points)
 
 
 def careful_log_evidence(
@@ -64,110 +73,129 @@ def careful_log_evidence(
 
     `transitions` has one step for each state, the first from nothing; `state` is increasing.
     """
-    return _evidence(transitions, points, _in_order(state, len(transitions.A)))
+    return _evidence(transitions, points, _Order.of(state, len(transitions.A)))
 
 
-def _in_order(state: Int[Array, " points"], states: int) -> _Event:
-    """Each state is stepped to, and then observed."""
-    count = len(state)
-    point = jnp.full(count + states, -1).at[jnp.arange(count) + state + 1].set(jnp.arange(count))
-    is_step = point < 0
-    return _Event(is_step, jnp.cumsum(is_step) - 1, jnp.maximum(point, 0))
+def careful_marginals(
+    transitions: Transitions, points: Scalars, state: Int[Array, " points"]
+) -> tuple[Float[Array, "states dim"], Float[Array, "states dim dim"]]:
+    """Mean and covariance of every state, given all observations."""
+    order = _Order.of(state, len(transitions.A))
+    last, pasts = _filter(transitions, points, order)
+    futures = _recall(transitions.A, points, order, pasts)
+    after = jax.tree.map(lambda leaf, end: jnp.append(leaf[1:], end[None], axis=0), pasts, last)
+    past, future = jax.tree.map(lambda leaf: leaf[order.steps], (after, futures))
+
+    def moments(past: _Past, future: _Future) -> tuple[State, Root]:
+        S, seen = past.root, future.root @ past.root
+        left = jnp.eye(len(S)) - seen.T @ seen
+        return past.mean + S @ (future.slope @ S), S @ left @ S.T
+
+    mean, covariance = jax.vmap(moments)(past, future)
+    return mean, (covariance + covariance.mT) / 2
+
+
+def _filter(transitions: Transitions, points: Scalars, order: _Order) -> tuple[_Past, _Past]:
+    """The last state given all observations, and what stands before every event."""
+    noise = jnp.moveaxis(psd_cholesky(jnp.moveaxis(transitions.Q, 0, -1)), -1, 0)
+    dim = transitions.A.shape[-1]
+
+    def step(past: _Past, number: Array) -> _Past:
+        A = transitions.A[number]
+        root = triangle(jnp.concatenate([(A @ past.root).T, noise[number].T])).T
+        return _Past(A @ past.mean, root)
+
+    def observe(past: _Past, number: Array) -> _Past:
+        seen = _see(past, _at(points, number))
+        half = seen.weight / (1 + jnp.sqrt(seen.shrink))
+        root = past.root - half * seen.covariance[:, None] * seen.part[None]
+        return _Past(past.mean + seen.weight * seen.surprise * seen.covariance, root)
+
+    def advance(past: _Past, event: tuple[Array, Array]) -> tuple[_Past, _Past]:
+        return jax.lax.cond(event[0], step, observe, past, event[1]), past
+
+    nothing = _Past(jnp.zeros(dim), jnp.zeros((dim, dim)))
+    return jax.lax.scan(advance, nothing, (order.is_step, order.number))
+
+
+def _recall(A: Array, points: Scalars, order: _Order, pasts: _Past) -> _Future:
+    """What is said after every event about the state there."""
+    dim = A.shape[-1]
+
+    def step(future: _Future, number: Array, _: _Past) -> _Future:
+        return _Future(A[number].T @ future.slope, future.root @ A[number])
+
+    def observe(future: _Future, number: Array, past: _Past) -> _Future:
+        point, (r, U) = _at(points, number), future
+        seen = _see(past, point)
+        h, w, g = point.emission, seen.weight, seen.covariance
+        rows = jnp.concatenate([U - w * (U @ g)[:, None] * h[None], jnp.sqrt(w) * h[None]])
+        return _Future(r + w * (seen.surprise - r @ g) * h, triangle(rows))
+
+    def go_back(future: _Future, event: tuple[Array, Array, _Past]) -> tuple[_Future, _Future]:
+        return jax.lax.cond(event[0], step, observe, future, *event[1:]), future
+
+    nothing = _Future(jnp.zeros(dim), jnp.zeros((dim, dim)))
+    events = (order.is_step, order.number, pasts)
+    return jax.lax.scan(go_back, nothing, events, reverse=True)[1]
 
 
 @jax.custom_vjp
 def _evidence(
-    transitions: Transitions, points: Scalars, events: _Event
+    transitions: Transitions, points: Scalars, order: _Order
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    return _forward(transitions, points, events)[0]
+    return _forward(transitions, points, order)[0]
 
 
-def _forward(transitions: Transitions, points: Scalars, events: _Event) -> Any:
-    noise = jnp.moveaxis(psd_cholesky(jnp.moveaxis(transitions.Q, 0, -1)), -1, 0)
-    dim = transitions.A.shape[-1]
-
-    def step(past: _Past, event: _Event) -> tuple[_Past, Array]:
-        A, W = transitions.A[event.state], noise[event.state]
-        root = triangle(jnp.concatenate([(A @ past.root).T, W.T])).T
-        return _Past(A @ past.mean, root), jnp.zeros(3)
-
-    def observe(past: _Past, event: _Event) -> tuple[_Past, Array]:
-        h, value, precision = (leaf[event.point] for leaf in points)
-        seen = _see(past, h, value, precision)
-        half = seen.weight / (1 + jnp.sqrt(seen.shrink))
-        root = past.root - half * seen.covariance[:, None] * seen.part[None]
-        mean = past.mean + seen.weight * seen.surprise * seen.covariance
-        square = seen.weight * seen.surprise**2
-        large = jnp.abs(value) + jnp.sum(jnp.abs(h * past.mean))
-        lost = seen.weight * jnp.abs(seen.surprise) * large
-        blurred = seen.weight * jnp.sqrt(seen.variance) * (1 + square)
-        return _Past(mean, root), jnp.stack([jnp.log(seen.shrink) - square, lost, blurred])
-
-    def advance(past: _Past, event: _Event) -> tuple[_Past, tuple[_Past, Array]]:
-        after, terms = jax.lax.cond(event.is_step, step, observe, past, event)
-        return after, (past, terms)
-
-    nothing = _Past(jnp.zeros(dim), jnp.zeros((dim, dim)))
-    _, (pasts, terms) = jax.lax.scan(advance, nothing, events)
-    value, lost, blurred = terms.T
+def _forward(transitions: Transitions, points: Scalars, order: _Order) -> Any:
+    _, pasts = _filter(transitions, points, order)
+    before = jax.tree.map(lambda leaf: leaf[order.points], pasts)
+    seen = jax.vmap(_see)(before, points)
+    square = seen.weight * seen.surprise**2
+    value = jnp.sum(jnp.log(seen.shrink) - square) / 2
     # By rounding: of the surprises, and of their variances, whose roots were once this large.
     largest = jnp.sqrt(jnp.max(jnp.sum(pasts.root**2, axis=2), axis=0))
-    blurred *= (jnp.abs(points.emission) @ largest)[events.point]
-    rounding = 4 * _EPS * jnp.sum(lost + blurred)
-    return (jnp.sum(value) / 2, rounding), (transitions.A, points, events, pasts)
+    size = jnp.abs(points.emission) @ largest
+    large = jnp.abs(points.value) + jnp.sum(jnp.abs(points.emission * before.mean), axis=1)
+    lost = jnp.abs(seen.surprise) * large + jnp.sqrt(seen.variance) * size * (1 + square)
+    return (value, 4 * _EPS * jnp.sum(seen.weight * lost)), (transitions.A, points, order, pasts)
 
 
 def _backward(kept: Any, cotangents: tuple[Array, Array]) -> Any:
-    A, points, events, pasts = kept
-    dim = A.shape[-1]
-    nothing = jnp.zeros((dim, dim))
+    A, points, order, pasts = kept
+    futures = _recall(A, points, order, pasts)
 
-    def step(future: _Future, event: _Event, past: _Past) -> tuple[_Future, Any]:
+    def of_step(A: Root, past: _Past, future: _Future) -> tuple[Root, Root]:
         """By P⁺ = A P Aᵀ + Q."""
-        matrix, (r, U) = A[event.state], future
-        d_Q = (r[:, None] * r[None] - U.T @ U) / 2
-        carried = matrix @ past.root
+        r, U = future
+        carried = A @ past.root
         d_A = (r[:, None] * (r @ carried)[None] - U.T @ (U @ carried)) @ past.root.T
-        d_A += r[:, None] * past.mean[None]
-        before = _Future(matrix.T @ r, U @ matrix)
-        return before, (d_A, d_Q, jnp.zeros(dim), jnp.zeros(2))
+        return d_A + r[:, None] * past.mean[None], (r[:, None] * r[None] - U.T @ U) / 2
 
-    def observe(future: _Future, event: _Event, past: _Past) -> tuple[_Future, Any]:
+    def of_point(point: Scalars, past: _Past, future: _Future) -> Scalars:
         """By m⁺ = m + w g e and P⁺ = P − w g gᵀ with g = P h, v = h·g, w = j / (1 + j v)."""
-        h, value, precision = (leaf[event.point] for leaf in points)
-        seen, (r, U) = _see(past, h, value, precision), future
+        seen, (r, U) = _see(past, point), future
         w, e, g = seen.weight, seen.surprise, seen.covariance
         on_mean, on_root = r @ g, U @ g
         d_weight = e * on_mean - (on_mean**2 - on_root @ on_root) / 2 - e**2 / 2
         d_value = w * (on_mean - e)
         d_precision = seen.shrink**2 * d_weight - seen.variance * seen.shrink / 2
         d_variance = -(w**2) * d_weight - w / 2
-        slope, information = r @ past.root, U @ past.root
-        d_g = w * e * slope - w * (slope * on_mean - on_root @ information)  # Sᵀ times it
+        slope = r @ past.root
+        d_g = w * (e * slope - slope * on_mean + on_root @ (U @ past.root))  # Sᵀ times it
         d_h = past.root @ d_g + 2 * d_variance * g - d_value * past.mean
-        rows = jnp.concatenate([U - w * on_root[:, None] * h[None], jnp.sqrt(w) * h[None]])
-        before = _Future(r - d_value * h, triangle(rows))
-        return before, (nothing, nothing, d_h, jnp.stack([d_value, d_precision]))
+        return Scalars(d_h, d_value, d_precision)
 
-    def go_back(future: _Future, given: tuple[_Event, _Past]) -> tuple[_Future, Any]:
-        return jax.lax.cond(given[0].is_step, step, observe, future, *given)
-
-    nobody = _Future(jnp.zeros(dim), nothing)
-    _, found = jax.lax.scan(go_back, nobody, (events, pasts), reverse=True)
-    d_A, d_Q, d_h, d_scalars = (cotangents[0] * leaf for leaf in found)
-    steps = jnp.where(events.is_step, events.state, len(A))  # those of observations are dropped
-    seen = jnp.where(events.is_step, len(points.value), events.point)
-
-    def at(values: Array, where: Array, size: int) -> Array:
-        return jnp.zeros((size, *values.shape[1:])).at[where].set(values, mode="drop")
-
-    count = len(points.value)
-    scalars = at(d_scalars, seen, count)
-    return (
-        Transitions(at(d_A, steps, len(A)), at(d_Q, steps, len(A))),
-        Scalars(at(d_h, seen, count), scalars[:, 0], scalars[:, 1]),
-        jax.tree.map(lambda leaf: np.zeros(leaf.shape, jax.dtypes.float0), events),
+    at_steps, at_points = (
+        jax.tree.map(lambda leaf, where=where: leaf[where], (pasts, futures))
+        for where in (order.steps, order.points)
     )
+    found = (
+        Transitions(*jax.vmap(of_step)(A, *at_steps)),
+        jax.vmap(of_point)(points, *at_points),
+    )
+    nowhere = jax.tree.map(lambda leaf: np.zeros(leaf.shape, jax.dtypes.float0), order)
+    return (*jax.tree.map(lambda leaf: cotangents[0] * leaf, found), nowhere)
 
 
 _evidence.defvjp(_forward, _backward)
@@ -184,12 +212,16 @@ class _Seen(NamedTuple):
     surprise: Float[Array, ""]
 
 
-def _see(past: _Past, h: State, value: Array, precision: Array) -> _Seen:
-    part = h @ past.root
+def _at(points: Scalars, number: Array) -> Scalars:
+    return Scalars(*(leaf[number] for leaf in points))
+
+
+def _see(past: _Past, point: Scalars) -> _Seen:
+    part = point.emission @ past.root
     variance = part @ part
-    shrink = 1 / (1 + precision * variance)
-    surprise = value - h @ past.mean
-    return _Seen(part, past.root @ part, variance, shrink, precision * shrink, surprise)
+    shrink = 1 / (1 + point.precision * variance)
+    surprise = point.value - point.emission @ past.mean
+    return _Seen(part, past.root @ part, variance, shrink, point.precision * shrink, surprise)
 
 
 def triangle(rows: Float[Array, "rows dim"]) -> Root:
