@@ -30,6 +30,7 @@ OTHERS = [
     "minibatches",
     "automatic-inducing",
     "hostile",
+    "signal-to-noise",
 ]
 
 

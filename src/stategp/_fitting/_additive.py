@@ -9,7 +9,16 @@ from stategp._data import Observed, Table
 from stategp._fitting._series import unpadded
 from stategp._fitting._settings import Settings
 from stategp._fitting._task import Task, check_finite, larger_kernels
-from stategp._inference import FitResult, Layout, Q, additive_scales, averages, lay_out
+from stategp._inference import (
+    FitResult,
+    Layout,
+    Limits,
+    Q,
+    additive_scales,
+    averages,
+    lay_out,
+    search_limits,
+)
 from stategp._models import GP, AdditiveGP
 from stategp._posteriors import AdditivePosterior, Chain, Training
 from stategp._runtime import Progress
@@ -44,6 +53,9 @@ class AdditiveTask(Task):
 
     def scales(self, model: AdditiveGP) -> np.ndarray:
         return additive_scales(model, self.observed)
+
+    def limits(self, model: AdditiveGP) -> Limits:
+        return search_limits(model, np.asarray(self.observed.y))
 
     def refined(self, model: AdditiveGP) -> "tuple[AdditiveGP, AdditiveTask] | None":
         kernels = larger_kernels(model.kernels)

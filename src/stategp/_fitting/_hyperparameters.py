@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax.numpy as jnp
 import numpy as np
 
-from stategp._fitting._remarks import LIGHTEST_TAILS, remarks_on
+from stategp._fitting._remarks import remarks_on
 from stategp._fitting._task import Task
 from stategp._inference import LBFGS, FitResult, Outcome, run
 from stategp.parameters import all_parameters, to_vector, with_vector
@@ -91,7 +91,7 @@ def _search(method: _Method, model: Any, task: Task, warm: Any) -> Learned:
         return value, gradient * scales
 
     start = np.asarray(to_vector(model)) / scales
-    low, high = search_edges(model, start, scales)
+    low, high = search_edges(model, task, start, scales)
     tolerance = task.settings.tolerance
     search = LBFGS(
         function,
@@ -111,18 +111,20 @@ def _search(method: _Method, model: Any, task: Task, warm: Any) -> Learned:
 
 
 def search_edges(
-    model: Any, start: np.ndarray, scales: np.ndarray
+    model: Any, task: Task, start: np.ndarray, scales: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """How far each learned hyperparameter may go, in its own scale."""
-    reaches, highest = [np.zeros(0)], [np.zeros(0)]
-    for parameter in all_parameters(model):
-        if parameter.learned:
-            far = _REACH if parameter.constraint == "positive" else _REAL_REACH
-            reaches.append(np.full(parameter.value.size, far))
-            most = np.log(LIGHTEST_TAILS) if parameter.role == "tails" else np.inf
-            highest.append(np.full(parameter.value.size, most))
-    reach = np.concatenate(reaches)
-    return start - reach, np.minimum(start + reach, np.concatenate(highest) / scales)
+    reach = np.concatenate(
+        [np.zeros(0)]
+        + [
+            np.full(p.value.size, _REACH if p.constraint == "positive" else _REAL_REACH)
+            for p in all_parameters(model)
+            if p.learned
+        ]
+    )
+    limits = task.limits(model)
+    low = np.maximum(start - reach, limits.lowest / scales)
+    return low, np.minimum(start + reach, limits.highest / scales)
 
 
 def _best_start(method: _Method, models: list[Any], task: Task, warm: Any) -> Any:

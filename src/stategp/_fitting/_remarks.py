@@ -7,7 +7,6 @@ import numpy as np
 from stategp._fitting._task import Task
 from stategp.parameters import Parameter, named_parameters
 
-LIGHTEST_TAILS = 1e4  # degrees of freedom at which a Student-t is as good as a Gaussian
 _FAR = 1e3  # ranges of the data beyond which a lengthscale says "constant"
 
 
@@ -35,6 +34,11 @@ def _remark(name: str, parameter: Parameter, edges: np.ndarray, span: float | No
         return (
             f"the data have no outliers: the tails of {name.split()[0]} became those of a "
             "Gaussian, and Gaussian noise would do"
+        )
+    if parameter.role in ("noise", "scale") and np.any(edges < 0):
+        return (
+            f"the noise ran to the smallest that these data can show ({name} {values.min():.3g}): "
+            "the model can pass through every observation"
         )
     if parameter.role == "lengthscale" and span and np.any(values > _FAR * span):
         return (

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from stategp._data import Observations
 from stategp._fitting._settings import Settings
 from stategp._fitting._task import Task, check_finite, larger_kernels
-from stategp._inference import ChainSites, FitResult, search_scales
+from stategp._inference import ChainSites, FitResult, Limits, search_limits, search_scales
 from stategp._models import GP
 from stategp._posteriors import Posterior
 from stategp._runtime import Progress, pad_inducing
@@ -43,6 +43,9 @@ class SeriesTask(Task):
 
     def scales(self, model: GP) -> np.ndarray:
         return search_scales(model, self.data)
+
+    def limits(self, model: GP) -> Limits:
+        return search_limits(model, np.asarray(self.data.y))
 
     def refined(self, model: GP) -> "tuple[GP, SeriesTask] | None":
         kernels = larger_kernels(model.kernels)

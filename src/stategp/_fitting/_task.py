@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from stategp._fitting._settings import Settings
-from stategp._inference import FitResult
+from stategp._inference import FitResult, Limits
 from stategp._models import GP, AdditiveGP
 from stategp._runtime import Progress
 from stategp.likelihoods import Gaussian
+from stategp.parameters import to_vector
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def scales(self, model: Any) -> np.ndarray:
         """The natural size of a step in each coordinate of the hyperparameter vector."""
+
+    def limits(self, model: Any) -> Limits:
+        """How low and how high each coordinate of the hyperparameter vector may go."""
+        size = len(to_vector(model))
+        return Limits(np.full(size, -np.inf), np.full(size, np.inf))
 
     @abc.abstractmethod
     def refined(self, model: Any) -> "tuple[Any, Task] | None":

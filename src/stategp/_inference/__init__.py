@@ -53,6 +53,7 @@ from stategp._inference._deep import (
 )
 from stategp._inference._exact import evidence, evidence_and_gradient, knows_evidence
 from stategp._inference._lbfgs import LBFGS
+from stategp._inference._limits import LIGHTEST_TAILS, Limits, search_limits
 from stategp._inference._natural import (
     Collapsed,
     Settling,
@@ -85,6 +86,7 @@ from stategp._inference._xi import difference, logarithmic, prior_chain
 
 __all__ = [
     "LBFGS",
+    "LIGHTEST_TAILS",
     "Ascent",
     "Batches",
     "Certificate",
@@ -97,6 +99,7 @@ __all__ = [
     "Group",
     "Latent",
     "Layout",
+    "Limits",
     "Moving",
     "NodeSites",
     "Outcome",
@@ -157,6 +160,7 @@ __all__ = [
     "pseudo_data",
     "run",
     "run_output",
+    "search_limits",
     "search_scales",
     "settle",
     "settle_fully",

@@ -27,7 +27,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from stategp._data import Expected, Observed, Table
-from stategp._inference._bound import Q
+from stategp._inference._bound import Q, rounding_of, unless_lost
 from stategp._inference._natural import (
     MOST_STEPS,
     TOLERANCE,
@@ -319,8 +319,9 @@ def additive_evaluate(
         expected = jax.vmap(expected_log_sites)(site, one.marginals)
         parts += [jnp.sum(one.log_normaliser), -jnp.sum(expected)]
     terms = jnp.stack(parts)
-    elbo, rounding = jnp.sum(terms), 2e-15 * jnp.sum(jnp.abs(terms))
-    elbo = jnp.where(elbo > table.highest(model.likelihood) + 1.0, jnp.nan, elbo)
+    elbo = jnp.sum(terms)
+    rounding = rounding_of(terms, list(zip(own_sites, marginals, strict=True)))
+    elbo = unless_lost(elbo, rounding, table.total, table.highest(model.likelihood))
     messages = tuple(one.messages for one in swept)
     return Q((sites,), marginals, messages, elbo, rounding, (wanted,))
 

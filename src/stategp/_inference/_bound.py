@@ -42,6 +42,9 @@ Latent = Float[Array, "points *latents"]  # one column per latent function if th
 Guess = Float[Array, "..."]  # what each observation points at, laid out as the data are
 ChainSites = tuple[Sites, ...]  # one for each latent function
 
+_EPS = float(np.finfo(float).eps)
+_LARGEST = 1e-4  # rounding, relative to the bound or to one nat per observation; overestimated
+
 
 class Geometry(NamedTuple):
     """The prior of the states, and what they say about f at the observations."""
@@ -159,11 +162,40 @@ def evaluate(
     for one, site in zip(swept, sites, strict=True):
         parts += [one.log_normaliser, -expected_log_sites(site, one.marginals)]
     terms = jnp.stack(parts)
-    elbo, rounding = jnp.sum(terms), 2e-15 * jnp.sum(jnp.abs(terms))
-    # A bound above what the data could ever have was lost to rounding (signal above 10¹⁵ times
-    # the noise), and NaN says so.
-    elbo = jnp.where(elbo > data.highest(model.likelihood) + 1.0, jnp.nan, elbo)
+    elbo = jnp.sum(terms)
+    rounding = rounding_of(terms, list(zip(sites, marginals, strict=True)))
+    elbo = unless_lost(elbo, rounding, data.total, data.highest(model.likelihood))
     return Q(sites, marginals, tuple(one.messages for one in swept), elbo, rounding, target)
+
+
+def rounding_of(
+    terms: Float[Array, " terms"], chains: list[tuple[Sites, PairMarginals]]
+) -> Float[Array, ""]:
+    """How far off the sum of these terms may be.
+
+    The terms are rounded, and log Z is made of products linear · covariance · linear in which the
+    covariances are rounded as their diagonals are.
+    """
+    lost = 8 * jnp.sum(jnp.abs(terms))
+    for site, pairs in chains:
+        variances = jnp.diagonal(pairs.covariance, axis1=-2, axis2=-1)
+        pulls = jnp.abs(site.linear) * jnp.sqrt(jnp.maximum(variances, 0.0))
+        lost += jnp.sum(jnp.sum(pulls, axis=-1) ** 2)
+    return _EPS * lost
+
+
+def unless_lost(
+    elbo: Float[Array, ""],
+    rounding: Float[Array, ""],
+    total: Float[Array, ""],
+    highest: Float[Array, ""],
+) -> Float[Array, ""]:
+    """The bound, or NaN where rounding may have cost too much of it.
+
+    A bound above what the data could ever have was lost to rounding in any case.
+    """
+    lost = rounding > _LARGEST * jnp.maximum(jnp.abs(elbo), total)
+    return jnp.where(lost | (elbo > highest + 1.0), jnp.nan, elbo)
 
 
 def with_gradient(model: GP, data: View, shape: Geometry, q: Q) -> Float[Array, ""]:

@@ -1,25 +1,78 @@
-"""log p(y) and its gradient where nothing is approximate: Gaussian noise, a state at every input.
+"""log p(y) and the collapsed bound of Gaussian observations, from a filter over them.
 
-The collapsed bound with inducing points at the data is the same number. Here it comes from one
-Kalman filter over scalar observations and its adjoint, without the posterior of the states.
+Where nothing is approximate (a state at every input) the collapsed bound is log p(y), and one
+Kalman filter over scalar observations and its adjoint give it without the posterior of the
+states: the quick way. It says how much rounding may have cost. The careful way carries roots of
+covariances and takes observations one by one, at inducing points or between them. It is for
+signals so far above the noise that all other ways lose digits: with states [left; right] around
+each interval, and p_n what they say about f(x_n),
+
+    bound = log ∫ p(states) ∏ N(y_n | p_n·states, noise) − ½ Σ precision · residual variance.
 """
 
 import math
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from stategp._data import AtInducing, View
+from stategp._data import AtInducing, Observations, View, pad_observations
+from stategp._inference._bound import Q
 from stategp._models import GP
-from stategp.chain import log_evidence, prior_transitions
+from stategp._projection import project
+from stategp.chain import (
+    PairMarginals,
+    Scalars,
+    Sites,
+    Transitions,
+    careful_log_evidence,
+    careful_marginals,
+    log_evidence,
+    prior_transitions,
+)
 from stategp.likelihoods import Gaussian
-from stategp.parameters import log_prior, with_vector
+from stategp.parameters import log_prior, to_vector, with_vector
 
 States = Float[Array, " states"]
 Vector = Float[Array, " parameters"]
+Scalar = Float[Array, ""]
 
-_CLEAREST = 1e13  # signal over noise beyond which the general way is left to judge
+# Rounding, relative to the bound (or to one nat per observation, if that is more): up to the first
+# the quick way is trusted, and up to the second the general one, whose estimate is cruder. Beyond
+# the third no number is given.
+TRUSTED = 1e-8
+_TRUSTED_SWEEP = 1e-9
+LARGEST = 1e-6
+_MOST = 500_000  # observations that are taken one by one
+
+
+def needs_care(model: GP, data: View, q: Q) -> bool:
+    """Whether the bound of a sweep may have lost digits that the careful way keeps."""
+    if not (isinstance(model.likelihood, Gaussian) and len(model.kernels) == 1):
+        return False
+    if not np.isfinite(q.elbo):
+        return True
+    # Sums over many observations leave no direction of the states open, and then rounding is known.
+    many = not isinstance(data, Observations)
+    lost = q.rounding if many else _open_directions(model, q.sites[0], q.marginals[0])
+    limit = TRUSTED if many else _TRUSTED_SWEEP
+    return not float(lost) <= limit * max(abs(float(q.elbo)), float(data.total))
+
+
+@jax.jit
+def _open_directions(model: GP, sites: Sites, pairs: PairMarginals) -> Scalar:
+    """What rounding costs where some directions of the states are open and others nailed down.
+
+    Products linear · covariance · linear in which the covariances are rounded as if between those
+    of the prior and those of q.
+    """
+    prior = jnp.diagonal(model.kernels[0].stationary_covariance())
+    variances = jnp.diagonal(pairs.covariance, axis1=-2, axis2=-1)
+    between = jnp.sqrt(jnp.maximum(variances, 0.0) * jnp.tile(prior, 2))
+    pulls = jnp.abs(sites.linear) * jnp.sqrt(between)
+    return float(np.finfo(float).eps) * jnp.sum(jnp.sum(pulls, axis=-1) ** 2)
 
 
 def knows_evidence(model: GP, data: View) -> bool:
@@ -28,41 +81,149 @@ def knows_evidence(model: GP, data: View) -> bool:
     return gaussian and isinstance(data, AtInducing) and jax.default_backend() == "cpu"
 
 
-def evidence(model: GP, data: View, inducing: States) -> Float[Array, ""]:
-    """log p(y). Observations at the same input act as one, their weighted mean.
+def if_within(
+    limit: float, value: Scalar, rounding: Scalar, total: Float[Array, ""] | float
+) -> Scalar:
+    """The value where rounding is within the limit, else NaN."""
+    size = jnp.maximum(jnp.abs(value), total)
+    return jnp.where(jax.lax.stop_gradient(rounding <= limit * size), value, jnp.nan)
+
+
+def evidence(model: GP, data: View, inducing: States, limit: float = TRUSTED) -> Float[Array, ""]:
+    """log p(y), the quick way. Observations at the same input act as one, their weighted mean.
 
     NaN where the signal is so far above the noise that few digits of the latter are left.
     """
     assert isinstance(data, AtInducing)
-    assert isinstance(model.likelihood, Gaussian)
-    (kernel,), (mean,) = model.kernels, model.means
-    weights = jnp.asarray(data.weights)
-    noise = model.likelihood.variance.value + jnp.asarray(data.extra)
-    precision = weights / noise
-    residual = jnp.asarray(data.y) - mean(data.user_nodes)
+    (kernel,) = model.kernels
+    seen = _seen(model, data)
 
     def at_states(values: Float[Array, " points"]) -> States:
         return jax.ops.segment_sum(values, data.state, len(inducing), indices_are_sorted=True)
 
-    total = at_states(precision)
-    average = at_states(precision * residual) / jnp.where(total > 0, total, 1.0)
-    emission = kernel.emission()
-    found = log_evidence(prior_transitions(kernel, inducing), emission, average, total)
-    apart = jnp.sum(precision * (residual - average[data.state]) ** 2)
-    scale = jnp.sum(weights * jnp.log(2 * math.pi * noise))
-    signal = emission @ kernel.stationary_covariance() @ emission
-    clear = jax.lax.stop_gradient(signal * jnp.max(total)) > _CLEAREST
-    return jnp.where(clear, jnp.nan, found - (apart + scale) / 2)
+    total = at_states(seen.precision)
+    average = at_states(seen.precision * seen.value) / jnp.where(total > 0, total, 1.0)
+    found, rounding = log_evidence(
+        prior_transitions(kernel, inducing), kernel.emission(), average, total
+    )
+    apart = jnp.sum(seen.precision * (seen.value - average[data.state]) ** 2)
+    return if_within(limit, found - (apart + seen.scale) / 2, rounding, data.total)
+
+
+class _Seen(NamedTuple):
+    value: Float[Array, " points"]  # y without the mean function
+    precision: Float[Array, " points"]
+    scale: Scalar  # Σ w log 2π noise
+
+
+def _seen(model: GP, data: Observations) -> _Seen:
+    assert isinstance(model.likelihood, Gaussian)
+    weights = jnp.asarray(data.weights)
+    noise = model.likelihood.variance.value + jnp.asarray(data.extra)
+    value = jnp.asarray(data.y) - model.means[0](data.user_nodes)
+    return _Seen(value, weights / noise, jnp.sum(weights * jnp.log(2 * math.pi * noise)))
+
+
+def careful_bound(model: GP, data: Observations, inducing: States) -> Float[Array, ""]:
+    """The collapsed bound, the careful way; NaN where even that is not enough."""
+    (kernel,) = model.kernels
+    seen = _seen(model, data)
+    prior = prior_transitions(kernel, inducing)
+    residual: Any = jnp.zeros(())
+    if isinstance(data, AtInducing):
+        rows = jnp.broadcast_to(kernel.emission(), (len(data), kernel.state_dim))
+        chain, state = Transitions(prior.A[:-1], prior.Q[:-1]), data.state
+    else:
+        projection = project(kernel, inducing, data.nodes, prior)
+        chain, rows, state = _pairs(prior), projection.rows.T, projection.interval
+        residual = sum(projection.residual[1:], start=projection.residual[0])
+    points = Scalars(rows, seen.value, seen.precision)
+    found, rounding = careful_log_evidence(chain, points, state)
+    value = found - (seen.scale + jnp.sum(seen.precision * residual)) / 2
+    return if_within(LARGEST, value, rounding, data.total)
 
 
 @jax.jit
+def careful_pairs(model: GP, data: Observations, inducing: States) -> PairMarginals:
+    """The marginals of q, the careful way."""
+    (kernel,) = model.kernels
+    prior, seen = prior_transitions(kernel, inducing), _seen(model, data)
+    projection = project(kernel, inducing, data.nodes, prior)
+    points = Scalars(projection.rows.T, seen.value, seen.precision)
+    return PairMarginals(*careful_marginals(_pairs(prior), points, projection.interval))
+
+
+def _pairs(prior: Transitions) -> Transitions:
+    """The chain of [left; right] of every interval."""
+    identity = jnp.broadcast_to(jnp.eye(prior.A.shape[-1]), prior.A.shape)
+    nothing = jnp.zeros_like(prior.A)
+
+    def blocks(rows: list[list[Array]]) -> Array:
+        return jnp.concatenate([jnp.concatenate(row, axis=2) for row in rows], axis=1)
+
+    return Transitions(
+        blocks([[nothing, identity], [nothing, prior.A]]),
+        blocks([[nothing, nothing], [nothing, prior.Q]]),
+    )
+
+
+@jax.jit(static_argnames="limit")
 def evidence_and_gradient(
-    vector: Vector, model: GP, data: View, inducing: States
+    vector: Vector, model: GP, data: View, inducing: States, limit: float = TRUSTED
 ) -> tuple[Float[Array, ""], Vector]:
     """log p(y) plus the log prior of the hyperparameters, and its gradient in them."""
 
     def objective(vector: Vector) -> Float[Array, ""]:
         moved = with_vector(model, vector)
-        return evidence(moved, data, inducing) + log_prior(moved)
+        return evidence(moved, data, inducing, limit) + log_prior(moved)
+
+    return jax.value_and_grad(objective)(vector)
+
+
+def careful(
+    vector: Vector, model: GP, view: View, data: Observations, inducing: States
+) -> tuple[float, np.ndarray]:
+    """The bound plus the log prior, and its gradient, as exactly as double precision has them.
+
+    The quick way where that is exact, else the careful one; NaN where neither is.
+    """
+    if knows_evidence(model, view):
+        value, gradient = evidence_and_gradient(vector, model, view, inducing)
+        if np.isfinite(value) and np.all(np.isfinite(gradient)):
+            return float(value), np.asarray(gradient)
+    if len(data) > _MOST:
+        return math.nan, np.full(len(vector), math.nan)
+    value, gradient = careful_and_gradient(
+        vector, model, one_by_one(view, data, inducing), inducing
+    )
+    return float(value), np.asarray(gradient)
+
+
+def careful_q(model: GP, view: View, data: Observations, inducing: States, q: Q) -> Q:
+    """The same q with the digits that its bound and its marginals may have lost."""
+    if not needs_care(model, view, q):
+        return q
+    value, _ = careful(to_vector(model), model, view, data, inducing)
+    elbo = jnp.asarray(value - float(log_prior(model)))
+    if not np.isfinite(elbo):
+        return q._replace(elbo=elbo)
+    pairs = careful_pairs(model, one_by_one(view, data, inducing), inducing)
+    return q._replace(elbo=elbo, marginals=(pairs,))
+
+
+def one_by_one(view: View, data: Observations, inducing: States) -> Observations:
+    """A view with a node for each observation."""
+    return view if isinstance(view, Observations) else pad_observations(data, np.asarray(inducing))
+
+
+@jax.jit
+def careful_and_gradient(
+    vector: Vector, model: GP, data: Observations, inducing: States
+) -> tuple[Float[Array, ""], Vector]:
+    """The same for the bound, the careful way."""
+
+    def objective(vector: Vector) -> Float[Array, ""]:
+        moved = with_vector(model, vector)
+        return careful_bound(moved, data, inducing) + log_prior(moved)
 
     return jax.value_and_grad(objective)(vector)

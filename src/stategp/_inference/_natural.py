@@ -27,7 +27,14 @@ from stategp._inference._bound import (
     wanted_sites,
     with_gradient,
 )
-from stategp._inference._exact import evidence_and_gradient, knows_evidence
+from stategp._inference._exact import (
+    LARGEST,
+    careful,
+    careful_q,
+    evidence_and_gradient,
+    knows_evidence,
+    needs_care,
+)
 from stategp._inference._seeing import Sight
 from stategp._models import GP
 from stategp.chain import PairMarginals, Sites
@@ -194,7 +201,7 @@ def collapsed_bound(
 
 def _forward(vector: Any, model: GP, data: View, inducing: Any, guess: Any) -> tuple[Any, Any]:
     if knows_evidence(model, data):
-        return evidence_and_gradient(vector, model, data, inducing)
+        return evidence_and_gradient(vector, model, data, inducing, LARGEST)
     nothing = no_sites(model, inducing)
     value, gradient, _ = objective_and_gradient(
         vector, model, data, inducing, guess, nothing, False
@@ -228,7 +235,8 @@ def infer(
 ) -> Settling:
     """The optimal q for the model as it is, in one go."""
     view, guess = Sight(data, inducing)(model)
-    return _infer(model, view, inducing, guess, warm)
+    state = _infer(model, view, inducing, guess, warm)
+    return state._replace(q=careful_q(model, view, data, inducing, state.q))
 
 
 class Collapsed:
@@ -242,7 +250,7 @@ class Collapsed:
         self, model: GP, data: Observations, inducing: States, warm: ChainSites | None = None
     ):
         self.model, self.inducing = model, inducing
-        self.sight = Sight(data, inducing)
+        self.data, self.sight = data, Sight(data, inducing)
         self.nothing = no_sites(model, inducing)
         self.warm = warm
         self.state: Settling | None = None  # the q of the last call
@@ -252,10 +260,8 @@ class Collapsed:
         vector = jnp.asarray(vector)
         view, guess = self.sight(with_vector(self.model, vector))
         if knows_evidence(self.model, view):
-            value, gradient = evidence_and_gradient(vector, self.model, view, self.inducing)
-            if np.isfinite(value) and np.all(np.isfinite(gradient)):
-                self.state = None
-                return float(value), np.asarray(gradient)
+            self.state = None
+            return careful(vector, self.model, view, self.data, self.inducing)
         starts = [(self.nothing, False)]
         if not self.model.likelihood.conjugate:
             starts.append((self.nothing, True))
@@ -269,6 +275,9 @@ class Collapsed:
             if np.isfinite(value) and np.all(np.isfinite(gradient)):
                 self.warm = state.q.sites
                 break
+        if needs_care(with_vector(self.model, vector), view, state.q):
+            self.state = None
+            return careful(vector, self.model, view, self.data, self.inducing)
         return float(value), np.asarray(gradient)
 
     def settled(self, vector: Any) -> Settling:
@@ -277,7 +286,9 @@ class Collapsed:
         if self.state is None:
             model = with_vector(self.model, jnp.asarray(vector))
             view, guess = self.sight(model)
-            self.state = _infer(model, view, self.inducing, guess, None)
+            state = _infer(model, view, self.inducing, guess, None)
+            q = careful_q(model, view, self.data, self.inducing, state.q)
+            self.state = state._replace(q=q)
         return self.state
 
 

@@ -27,6 +27,7 @@ from stategp.chain._sites import (
     expected_log_sites,
     prior_transitions,
 )
+from stategp.chain._square_root import Scalars, careful_log_evidence, careful_marginals
 from stategp.chain._sweep import (
     Affine,
     MeanMap,
@@ -52,9 +53,12 @@ __all__ = [
     "Natural",
     "PairMarginals",
     "Potentials",
+    "Scalars",
     "Sites",
     "Swept",
     "Transitions",
+    "careful_log_evidence",
+    "careful_marginals",
     "entropy",
     "expected_log_sites",
     "follow",

@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._linalg import apply, dot, outer, symmetric, times
 from stategp.chain._sites import Transitions
 
+_EPS = float(np.finfo(float).eps)
 _ONE_KERNEL = 2  # the largest dimension of states whose loops become one kernel
 
 Moments = Float[Array, "dim columns"]  # covariance and mean side by side, or derivatives in them
@@ -41,14 +43,17 @@ def log_evidence(
     emission: Float[Array, " dim"],
     value: Float[Array, " states"],
     precision: Float[Array, " states"],
-) -> Float[Array, ""]:
-    """log ∫ p(s) ∏ exp(−½ precision (value − h·s)²) ds; of precision 0, nothing is seen."""
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """log ∫ p(s) ∏ exp(−½ precision (value − h·s)²) ds, and how far off it may be by rounding.
+
+    Of precision 0, nothing is seen. Where states keep no noise of their own (deterministic
+    kernels), the variance of f falls to that of the noise, but the covariances that it comes from
+    stay rounded as those of the signal are: `careful_log_evidence` is for those.
+    """
     return _forward(transitions, emission, value, precision)[0]
 
 
-def _forward(
-    transitions: Transitions, h: Any, value: Any, precision: Any
-) -> tuple[Float[Array, ""], Any]:
+def _forward(transitions: Transitions, h: Any, value: Any, precision: Any) -> tuple[Any, Any]:
     A, Q = transitions.A[:-1], transitions.Q[:-1]  # beyond the last state nothing is seen
 
     def step(before: Moments, given: Any) -> Moments:
@@ -64,10 +69,15 @@ def _forward(
         return seen, jnp.log(seen.shrink) - given[-1] * seen.shrink * seen.surprise**2
 
     before, (seen, terms) = _walk(step, local, len(h), (A, Q, value, precision))
-    return jnp.sum(terms) / 2, (A, h, precision, before, seen)
+    weight = precision * seen.shrink
+    square = weight * seen.surprise**2
+    large = jnp.abs(value) + jnp.abs(value - seen.surprise)
+    lost = weight * (jnp.max(seen.variance) * (1 + square) + jnp.abs(seen.surprise) * large)
+    rounding = _EPS * jnp.sum(lost)
+    return (jnp.sum(terms) / 2, rounding), (A, h, precision, before, seen)
 
 
-def _backward(kept: Any, cotangent: Float[Array, ""]) -> Any:
+def _backward(kept: Any, cotangents: tuple[Float[Array, ""], Float[Array, ""]]) -> Any:
     A, h, precision, before, seen = kept
     weight = precision * seen.shrink
     gain, pull = weight[:, None] * seen.covariance, weight * seen.surprise
@@ -108,7 +118,7 @@ def _backward(kept: Any, cotangent: Float[Array, ""]) -> Any:
     _, (d_A, d_Q, d_h, d_value, d_precision) = _walk(step, local, len(h), given, reverse=True)
     d_A, d_Q = (jnp.pad(leaf, ((0, 1), (0, 0), (0, 0))) for leaf in (d_A, d_Q))
     found = (Transitions(d_A, d_Q), jnp.sum(d_h, axis=0), d_value, d_precision)
-    return jax.tree.map(lambda leaf: cotangent * leaf, found)
+    return jax.tree.map(lambda leaf: cotangents[0] * leaf, found)
 
 
 log_evidence.defvjp(_forward, _backward)

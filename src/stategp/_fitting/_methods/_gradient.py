@@ -114,7 +114,7 @@ class Gradient(Method):
         start = _start(model, task.data, task.inducing, jnp.asarray(scaled))
         arguments = (model, task.data, task.inducing, jnp.asarray(scales))
         search, ended = (
-            _with_lbfgs(start, arguments, task, search_edges(model, scaled, scales))
+            _with_lbfgs(start, arguments, task, search_edges(model, task, scaled, scales))
             if task.settings.optimiser is None
             else _with_optax(start, arguments, task)
         )

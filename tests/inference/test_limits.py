@@ -1,0 +1,55 @@
+"""How small the noise may become, and what a search says that ends there."""
+
+import numpy as np
+import pytest
+
+import stategp as sg
+from stategp import kernels as k
+from stategp._inference import LBFGS, run, search_limits
+from stategp._inference._limits import resolution
+
+
+@pytest.mark.parametrize(
+    ("y", "unit"),
+    [
+        ([3.0, 7.0, 12.0], 1.0),
+        ([0.12, 3.4, 7.0], 0.01),
+        ([1200.0, 45600.0], 100.0),
+        ([1.0, 1.0], 0.0),
+        (np.sin(np.arange(9.0)), 0.0),
+    ],
+)
+def test_the_unit_of_numbers_written_with_few_digits(y, unit):
+    assert resolution(np.asarray(y)) == pytest.approx(unit, rel=1e-12)
+
+
+def test_limits_are_those_of_the_likelihood_in_the_order_of_the_vector():
+    y = np.array([3.0, 7.0, 12.0, 9.0])
+    rounding = 0.1**2 / 12
+    gaussian = search_limits(sg.GP(k.Matern12(), mean=sg.means.Constant(1.0)), y)
+    np.testing.assert_allclose(gaussian.lowest, [-np.inf, -np.inf, np.log(rounding), -np.inf])
+    student = search_limits(sg.GP(k.Matern12(), "student_t"), y)
+    np.testing.assert_allclose(np.max(student.lowest), np.log(rounding) / 2)
+    given = search_limits(sg.GP(k.Matern12(), sg.likelihoods.Gaussian(variance=1e-9)), y)
+    np.testing.assert_allclose(given.lowest[2], np.log(1e-9))
+    fine = search_limits(sg.GP(k.Matern12()), np.sin(y))
+    np.testing.assert_allclose(fine.lowest[2], np.log(np.var(np.sin(y)) / 1e12))
+
+
+def test_a_search_stops_at_the_lowest_value_and_says_so():
+    def function(vector):
+        return -float(vector[0] + vector[1] ** 2), -np.array([1.0, 2 * vector[1]])
+
+    low, high = np.array([-2.0, -18.0]), np.array([18.0, 18.0])
+    search = LBFGS(function, np.array([0.0, 3.0]), observations=1, low=low, high=high, max_steps=50)
+    result = run(search, lambda *_: None)
+    np.testing.assert_allclose(search.best.vector, [-2.0, 0.0], atol=1e-4)
+    np.testing.assert_array_equal(search.at_edge(), [-1, 0])
+    assert result.converged
+
+
+def test_noise_that_vanishes_ends_at_what_the_data_can_show_and_says_so():
+    x = np.linspace(0, 10, 30)
+    posterior = sg.fit(sg.GP(k.Matern52()), x, np.sin(x))
+    assert posterior.fit_result.converged
+    assert "the noise ran to the smallest that these data can show" in str(posterior.fit_result)
