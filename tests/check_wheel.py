@@ -76,7 +76,10 @@ def check_with_extras(environment: Path, wheel: Path) -> None:
     codes = [code for language, code in blocks(ROOT / "README.md") if language == "python"]
     run(environment, "\n".join(codes))
     subprocess.run(
-        [environment / "bin" / "stategp", "--version"], check=True, env=plain(), stdout=subprocess.DEVNULL
+        [environment / "bin" / "stategp", "--version"],
+        check=True,
+        env=plain(),
+        stdout=subprocess.DEVNULL,
     )
     print(f"with stategp[all]: README's {len(codes)} blocks of Python run, and the command")
 

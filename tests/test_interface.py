@@ -1,0 +1,95 @@
+"""What users see of the package: these names, no others, and the reference lists the same."""
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+
+import pytest
+
+import stategp as sg
+from tests.pages import ROOT
+
+INTERFACE = [
+    "AdditiveGP",
+    "AdditivePosterior",
+    "Auto",
+    "Certificate",
+    "DeepGP",
+    "DeepPosterior",
+    "FitResult",
+    "Forecaster",
+    "GP",
+    "GPClassifier",
+    "GPRegressor",
+    "Layer",
+    "LogPosterior",
+    "NotConvergedWarning",
+    "Parameter",
+    "Posterior",
+    "PowerEP",
+    "chain",
+    "condition",
+    "data",
+    "fit",
+    "fixed",
+    "kernels",
+    "likelihoods",
+    "load",
+    "log_posterior",
+    "means",
+    "parameter",
+    "parse_kernel",
+    "plots",
+    "priors",
+    "report",
+    "write_kernel",
+]
+DATA_SETS = ["aircraft", "airline", "co2", "coal", "motorcycle", "solar", "vowel"]
+
+
+def test_dir_lists_the_interface_and_nothing_else():
+    assert dir(sg) == sorted([*INTERFACE, "__version__"])
+    assert sorted(sg.__all__) == INTERFACE
+
+
+@pytest.mark.parametrize("name", INTERFACE)
+def test_every_name_is_there(name):
+    assert getattr(sg, name) is not None
+
+
+def test_what_needs_libraries_of_its_own_is_loaded_when_asked_for():
+    code = (
+        "import sys, stategp; dir(stategp);"
+        "print([name for name in ('sklearn', 'matplotlib', 'pandas', 'typer', 'pyarrow')"
+        " if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_what_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'stategp' has no attribute 'GPs'"):
+        _ = sg.GPs
+
+
+def test_the_data_sets_are_functions_and_what_they_return():
+    functions = [name for name in sg.data.__all__ if callable_in_lower_case(name)]
+    assert functions == DATA_SETS
+    assert all(isinstance(getattr(sg.data, name), type) for name in set(sg.data.__all__) - set(DATA_SETS))  # fmt: skip
+
+
+def callable_in_lower_case(name):
+    return name.islower() and callable(getattr(sg.data, name))
+
+
+def test_the_version_is_that_of_the_installed_package_and_of_the_citation():
+    assert sg.__version__ == importlib.metadata.version("stategp")
+    assert f"version: {sg.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_reference_lists_the_same_names():
+    page = (ROOT / "docs/api/index.md").read_text()
+    rows = [line.split("|")[2] for line in page.splitlines() if line.startswith("| [")]
+    listed = [name.removeprefix("sg.") for row in rows for name in re.findall(r"`([\w.]+)`", row)]
+    assert sorted(listed) == INTERFACE
