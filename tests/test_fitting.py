@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 import stategp as sg
 from stategp import kernels as k
-from stategp._inference import maximise
+from stategp._inference import LBFGS, run
 from stategp.parameters import to_vector, with_vector
 from tests import dense
 
@@ -146,11 +146,11 @@ def test_ctrl_c_returns_the_best_so_far():
             raise KeyboardInterrupt
         return -float(np.sum((vector - 3) ** 4)), -4 * (vector - 3) ** 3
 
-    best, value, result = maximise(
-        function, np.zeros(2), observations=1, reach=10.0, max_steps=50, report=lambda *_: None
-    )
-    assert not result.converged
-    assert result.message.startswith("interrupted")
+    low, high = np.full(2, -10.0), np.full(2, 10.0)
+    search = LBFGS(function, np.zeros(2), observations=1, low=low, high=high, max_steps=50)
+    result = run(search, lambda *_: None)
+    best, value, _ = search.best
+    assert result.outcome is sg.Outcome.interrupted
     assert value == max(-float(np.sum((v - 3) ** 4)) for v in calls[:3])
     assert function(best)[0] == value
 
@@ -161,15 +161,10 @@ def test_steps_into_nan_are_shortened():
             return float("nan"), np.full(1, np.nan)
         return -float((vector[0] - 2.0) ** 2), -2 * (vector - 2.0)
 
-    best, _, result = maximise(
-        function,
-        np.array([-20.0]),
-        observations=1,
-        reach=50.0,
-        max_steps=100,
-        report=lambda *_: None,
-    )
-    np.testing.assert_allclose(best, 2.0, atol=1e-4)
+    low, high = np.full(1, -70.0), np.full(1, 30.0)
+    search = LBFGS(function, np.array([-20.0]), observations=1, low=low, high=high, max_steps=100)
+    result = run(search, lambda *_: None)
+    np.testing.assert_allclose(search.best.vector, 2.0, atol=1e-4)
     assert result.converged
 
 

@@ -23,12 +23,13 @@ from stategp._fitting import (
     Auto,
     LogPosterior,
     NotConvergedWarning,
+    PowerEP,
     condition,
     fit,
     log_posterior,
 )
 from stategp._forecasting import Forecaster
-from stategp._inference import Certificate, FitResult, PowerEP
+from stategp._inference import Certificate, FitResult, Outcome
 from stategp._models import GP, AdditiveGP, DeepGP, Layer
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior, load
 from stategp.parameters import Parameter, fixed, parameter
@@ -66,6 +67,7 @@ __all__ = [
     "Layer",
     "LogPosterior",
     "NotConvergedWarning",
+    "Outcome",
     "Parameter",
     "Posterior",
     "PowerEP",

@@ -24,7 +24,7 @@ Constraint = Literal["positive", "real"]
 # What a parameter is for: `fit` takes its starting value and its scale from the data by this.
 Role = Literal[
     "variance", "noise", "scale", "amplitude", "lengthscale", "period", "frequency", "decay",
-    "level", "slope", "centre", "shape", "duration",
+    "level", "slope", "centre", "shape", "tails", "duration",
 ]  # fmt: skip
 # These may be written as durations. One written before its role is known (`fixed("1y")`) has the
 # role "duration" until a constructor gives it one of these.
@@ -186,6 +186,31 @@ def map_parameters(function: Callable[[Parameter], Parameter], tree: Tree) -> Tr
 def all_parameters(tree: Any) -> list[Parameter]:
     """Every parameter of a model, in the order of its fields."""
     return [node for node in jax.tree.leaves(tree, is_leaf=_is_parameter) if _is_parameter(node)]
+
+
+def named_parameters(tree: Any) -> list[tuple[str, Parameter]]:
+    """Every parameter with the name of what it belongs to: ("Matern52 lengthscale", …)."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=_is_parameter)
+    named = []
+    for path, leaf in leaves:
+        if not _is_parameter(leaf):
+            continue
+        owner = tree
+        for key in path[:-1]:
+            owner = _below(owner, key)
+        named.append((f"{type(owner).__name__} {_key_name(path[-1])}", leaf))
+    return named
+
+
+def _below(part: Any, key: Any) -> Any:
+    return getattr(part, key.name) if hasattr(key, "name") else part[_key_name(key)]
+
+
+def _key_name(key: Any) -> Any:
+    for attribute in ("name", "idx", "key"):
+        if hasattr(key, attribute):
+            return getattr(key, attribute)
+    return str(key)
 
 
 def with_value(old: Parameter, value: Float[Array, "..."]) -> Parameter:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stategp._inference._ascend import ascend
+from stategp._inference import Ascent, Outcome, run
 
 
 def climb(rate, *, start=4.0, noise=0.0, steps=200, breaks_at=None, **changes):
@@ -16,7 +16,9 @@ def climb(rate, *, start=4.0, noise=0.0, steps=200, breaks_at=None, **changes):
         return x - rate * 2 * x, value if abs(x) < 1e3 else np.nan, rate
 
     settings = {"window": 10, "enough": 1e-9, "noisy": noise > 0, "stop_early": True} | changes
-    return ascend(step, start, max_steps=steps, report=lambda *_: None, **settings)
+    search = Ascent(start, step, max_steps=steps, **settings)
+    result = run(search, lambda *_: None)
+    return search.best, result
 
 
 def test_stops_when_it_no_longer_rises():
@@ -31,20 +33,21 @@ def test_the_limit_of_steps_is_kept_and_said():
     _, result = climb(0.001, steps=30)
     assert not result.converged
     assert len(result.trace) == 30
+    assert result.outcome is Outcome.out_of_steps
     assert "raise max_steps" in result.message
 
 
 def test_a_falling_objective_is_not_called_converged_and_the_best_is_kept():
     x, result = climb(-0.001, steps=100)
     assert not result.converged
-    assert "falls" in result.message
+    assert result.outcome is Outcome.falling
     assert x == 4.0
 
 
 def test_a_place_that_is_not_finite_ends_at_the_best_one_before():
     x, result = climb(1.5, steps=100)
     assert not result.converged
-    assert "not finite" in result.message
+    assert result.outcome is Outcome.not_finite
     assert x == 4.0
 
 
@@ -59,5 +62,5 @@ def test_noise_counts_as_flat_only_within_its_own_error():
 
 def test_ctrl_c_keeps_what_was_reached():
     x, result = climb(0.01, breaks_at=20)
-    assert result.message.startswith("interrupted")
+    assert result.outcome is Outcome.interrupted
     assert -(x**2) == result.trace[-1]

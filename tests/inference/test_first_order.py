@@ -10,9 +10,9 @@ import stategp as sg
 from stategp import kernels as k
 from stategp import likelihoods as lik
 from stategp._data import observe
+from stategp._fitting._methods._natural_first_order import take_batch
 from stategp._inference import evaluate, geometry
 from stategp._inference._bound import starting_sites, with_gradient
-from stategp._inference._optax import take_batch
 
 RNG = np.random.default_rng(0)
 X = np.sort(RNG.uniform(0, 10, 120))

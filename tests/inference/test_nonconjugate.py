@@ -152,9 +152,9 @@ def test_gross_outliers_converge_and_are_ignored():
 
 
 def test_interruption_keeps_what_was_reached(monkeypatch):
-    import stategp._fitting._posteriors as posteriors
+    import stategp._fitting._methods._natural as natural
 
-    calls, real = [], posteriors.take_steps
+    calls, real = [], natural.take_steps
 
     def interrupted(*arguments):
         calls.append(arguments)
@@ -162,7 +162,7 @@ def test_interruption_keeps_what_was_reached(monkeypatch):
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(posteriors, "take_steps", interrupted)
+    monkeypatch.setattr(natural, "take_steps", interrupted)
     with pytest.warns(sg.NotConvergedWarning, match="interrupted"):
         posterior = sg.condition(sg.GP(KERNEL, "poisson"), X, Y_COUNT, inducing=12)
     assert np.isfinite(posterior.elbo)

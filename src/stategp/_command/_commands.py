@@ -118,7 +118,7 @@ def fit(
         )  # fmt: skip
     seconds = clock.perf_counter() - began
     result = forecaster.posterior.fit_result
-    if result is not None and result.message.startswith("interrupted"):
+    if result is not None and result.outcome is sg.Outcome.interrupted:
         raise KeyboardInterrupt
     for warning in caught:
         print(f"stategp: warning: {warning.message}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from stategp._fitting._automatic import Auto
 from stategp._fitting._fitting import NotConvergedWarning, condition, fit
+from stategp._fitting._methods import Method, PowerEP
 from stategp._fitting._sampling import LogPosterior, log_posterior
 from stategp._fitting._settings import Settings
 from stategp._posteriors import allow
@@ -11,7 +12,9 @@ allow(Auto)
 __all__ = [
     "Auto",
     "LogPosterior",
+    "Method",
     "NotConvergedWarning",
+    "PowerEP",
     "Settings",
     "condition",
     "fit",

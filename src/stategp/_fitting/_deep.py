@@ -1,5 +1,6 @@
-"""Learning deep models."""
+"""A deep model: what its methods are given, and the posterior they make."""
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -7,36 +8,71 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._data import Observations, observe
-from stategp._fitting._learn import check_finite
 from stategp._fitting._settings import Settings
-from stategp._inference import (
-    Batches,
-    DeepEverything,
-    DeepState,
-    FitResult,
-    Output,
-    ascend,
-    checked,
-    deep_bound,
-    deep_chains,
-    deep_step,
-    estimate_bound,
-    first_sites,
-    first_xi,
-    place_layers,
-    xi_chains,
-)
+from stategp._fitting._task import Task, check_finite
+from stategp._inference import FitResult, Output, deep_chains, estimate_bound
 from stategp._models import DeepGP, Path
 from stategp._posteriors import DeepPosterior
 from stategp._runtime import Progress
 from stategp.chain import PairMarginals, Sites
-from stategp.parameters import to_vector, with_vector
+from stategp.parameters import to_vector
 
-_SAMPLES = 100  # through the layers, for predictions and the final bound
+_SAMPLES = 100  # through the layers, for the final bound
+
+
+@dataclasses.dataclass(frozen=True)
+class DeepTask(Task):
+    """The observations of every output."""
+
+    outputs: tuple[Output, ...]
+
+    @staticmethod
+    def of(series: list[Observations], settings: Settings, show: Progress) -> "DeepTask":
+        outputs = tuple(
+            Output(
+                jnp.asarray(np.asarray(data.x) + float(data.origin)),
+                *(jnp.asarray(np.asarray(v)) for v in (data.y, data.extra, data.weights)),
+            )
+            for data in series
+        )
+        return DeepTask(settings, show, outputs)
+
+    @property
+    def count(self) -> int:
+        return sum(len(output.x) for output in self.outputs)
+
+    def scales(self, model: DeepGP) -> np.ndarray:
+        return np.ones(len(to_vector(model)))
+
+    def refined(self, model: DeepGP) -> None:
+        return None
+
+    def posterior(
+        self, model: DeepGP, sites: dict[Path, Sites], result: FitResult, indefinite: bool
+    ) -> DeepPosterior:
+        """What was found, a chain for each layer; the bound is estimated anew."""
+        many = DeepGP(model.layers, model.function, model.likelihood, samples=_SAMPLES)
+        key = jax.random.key(self.settings.seed)
+        marginals, elbo = _final(many, sites, self.outputs, key, indefinite)
+        check_finite(model, elbo)
+        counts = tuple(len(output.x) for output in self.outputs)
+        return DeepPosterior(model, sites, marginals, float(elbo), counts, result, indefinite)
+
+
+@functools.partial(jax.jit, static_argnames="indefinite")
+def _final(
+    model: DeepGP,
+    sites: dict[Path, Sites],
+    outputs: tuple[Output, ...],
+    key: PRNGKeyArray,
+    indefinite: bool,
+) -> tuple[dict[Path, PairMarginals], Float[Array, ""]]:
+    chains = deep_chains(model, sites, indefinite)
+    marginals = {path: q.marginals for path, (_, q) in chains.items()}
+    return marginals, estimate_bound(model, sites, chains, outputs, key)
 
 
 def observe_outputs(
@@ -69,135 +105,3 @@ def observe_outputs(
         )
         for i in range(len(y))
     ]
-
-
-def learn_deep(
-    model: DeepGP,
-    series: list[Observations],
-    settings: Settings,
-    show: Progress,
-    begin: DeepPosterior | None,
-) -> DeepPosterior:
-    """Hyperparameters, if any are open, and every q, by stochastic steps from `begin`, if given."""
-    outputs = tuple(
-        Output(
-            jnp.asarray(np.asarray(data.x) + float(data.origin)),
-            *(jnp.asarray(np.asarray(v)) for v in (data.y, data.extra, data.weights)),
-        )
-        for data in series
-    )
-    model = place_layers(model, [np.asarray(output.x) for output in outputs])
-    scaled, key = to_vector(model), jax.random.key(settings.seed)
-    scales = jnp.ones(len(scaled))
-    optimiser = checked(settings.optimiser)
-    sizes = [min(settings.batch_size or len(data), len(data)) for data in series]
-    batches = [
-        Batches(len(data), size, settings.seed + number)
-        for number, (data, size) in enumerate(zip(series, sizes, strict=True))
-    ]
-    full = settings.batch_size is None
-    total = sum(len(data) for data in series)
-
-    def chosen() -> Any:
-        return None if full else tuple(jnp.asarray(batch.next()) for batch in batches)
-
-    natural = settings.method == "natural"
-    first = first_sites(model) if begin is None else begin.sites
-    negative = begin is not None and begin.indefinite
-    if natural:
-        start: Any = DeepState(scaled, optimiser.init(scaled), first)
-        take = _natural_step(optimiser, negative)
-    else:
-        everything = first_xi(model, scaled, first, negative)
-        start = everything, optimiser.init(everything)
-        take = _gradient_step(optimiser)
-
-    def step(state: Any, number: int) -> tuple[Any, Any, Any]:
-        size = jnp.asarray(settings.step_size(number), dtype=float)
-        own = jax.random.fold_in(key, number)
-        new, value = take(state, model, outputs, chosen(), scales, size, own)
-        return new, value, size if natural else jnp.nan
-
-    end, result = ascend(
-        step,
-        start,
-        max_steps=settings.max_steps,
-        window=max(1, min(200, settings.max_steps // 3)),
-        enough=(settings.tolerance or 1e-4) * total,
-        noisy=True,
-        stop_early=settings.tolerance is not None,
-        report=show,
-    )
-    if natural:
-        model, sites = with_vector(model, end.scaled * scales), end.sites
-    else:
-        model = with_vector(model, end[0].scaled * scales)
-        sites, negative = xi_chains(model, end[0]), True
-    return _as_posterior(model, sites, outputs, result, key, negative)
-
-
-def _take(outputs: tuple[Output, ...], at: Any) -> tuple[Output, ...]:
-    if at is None:
-        return outputs
-    return tuple(
-        Output(o.x[i], o.y[i], o.extra[i], o.weights[i] * (len(o.x) / len(i)))
-        for o, i in zip(outputs, at, strict=True)
-    )
-
-
-@functools.lru_cache(maxsize=16)
-def _natural_step(optimiser: optax.GradientTransformation, indefinite: bool) -> Any:
-    @jax.jit
-    def step(
-        state: DeepState, model: DeepGP, outputs: Any, at: Any, scales: Array, size: Any, key: Any
-    ) -> tuple[DeepState, Float[Array, ""]]:
-        own = _take(outputs, at)
-        return deep_step(optimiser, state, model, own, scales, size, key, indefinite=indefinite)
-
-    return step
-
-
-@functools.lru_cache(maxsize=16)
-def _gradient_step(optimiser: Any) -> Any:
-    @jax.jit
-    def step(
-        state: Any, model: DeepGP, outputs: Any, at: Any, scales: Array, size: Any, key: Any
-    ) -> tuple[Any, Float[Array, ""]]:
-        everything, memory = state
-        value, gradient = jax.value_and_grad(deep_bound)(
-            everything, model, _take(outputs, at), scales, key
-        )
-        down = jax.tree.map(lambda leaf: -leaf, gradient)
-        updates, memory = optimiser.update(down, memory, everything, value=-value, grad=down)
-        moved: DeepEverything = optax.apply_updates(everything, updates)
-        return (moved, memory), value
-
-    return step
-
-
-def _as_posterior(
-    model: DeepGP,
-    sites: dict[Path, Sites],
-    outputs: tuple[Output, ...],
-    result: FitResult,
-    key: PRNGKeyArray,
-    indefinite: bool,
-) -> DeepPosterior:
-    many = DeepGP(model.layers, model.function, model.likelihood, samples=_SAMPLES)
-    marginals, elbo = _final(many, sites, outputs, key, indefinite)
-    check_finite(model, elbo)
-    counts = tuple(len(output.x) for output in outputs)
-    return DeepPosterior(model, sites, marginals, float(elbo), counts, result, indefinite)
-
-
-@functools.partial(jax.jit, static_argnames="indefinite")
-def _final(
-    model: DeepGP,
-    sites: dict[Path, Sites],
-    outputs: tuple[Output, ...],
-    key: PRNGKeyArray,
-    indefinite: bool,
-) -> tuple[dict[Path, PairMarginals], Float[Array, ""]]:
-    chains = deep_chains(model, sites, indefinite)
-    marginals = {path: q.marginals for path, (_, q) in chains.items()}
-    return marginals, estimate_bound(model, sites, chains, outputs, key)

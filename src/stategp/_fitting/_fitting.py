@@ -2,24 +2,27 @@
 
 import dataclasses
 import warnings
-from collections.abc import Callable
-from typing import Any, Literal, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypedDict, Unpack, overload, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
+import optax
 
-from stategp._data import Observations, Observed, observe, observe_table, place_all, place_inducing
-from stategp._fitting._additive import learn_additive
+from stategp._data import Observations, observe, observe_table, place_all, place_inducing
+from stategp._fitting._additive import AdditiveTask
 from stategp._fitting._automatic import Auto, as_auto, choose
-from stategp._fitting._deep import learn_deep, observe_outputs
-from stategp._fitting._learn import learn as learn_posterior
-from stategp._fitting._settings import Settings
+from stategp._fitting._deep import DeepTask, observe_outputs
+from stategp._fitting._methods import Method, find_method
+from stategp._fitting._series import SeriesTask
+from stategp._fitting._settings import Settings, choose_settings
+from stategp._fitting._task import check_noise
 from stategp._inference import (
     ChainSites,
     FitResult,
-    PowerEP,
     Sight,
     infer,
+    place_layers,
     starting_additive,
     starting_model,
     transfer_sites,
@@ -29,39 +32,78 @@ from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
 from stategp._runtime import Progress, make_room, pad_inducing
 from stategp.parameters import Parameter, map_parameters
 
-Inducing = int | Literal["data", "auto"] | Auto | Any
-Method = Literal["natural", "gradient", "laplace", "ep", "vb"] | PowerEP | Any
-Optimiser = Any  # "lbfgs", "adam" or an optax.GradientTransformation
+
+@runtime_checkable
+class _Array(Protocol):
+    """An array of NumPy, JAX, pandas, …"""
+
+    def __array__(self) -> np.ndarray: ...
+
+
+Numbers = Sequence[float] | Sequence[bool] | _Array
+Table = Mapping[str, Numbers] | Sequence[Sequence[float]] | _Array
+Inducing = int | Literal["data", "auto"] | Auto | Numbers
+MethodName = Literal["natural", "gradient", "laplace", "ep", "vb"]
 
 
 class NotConvergedWarning(UserWarning):
     """A fit stopped before it reached an optimum."""
 
 
+class ConditionOptions(TypedDict, total=False):
+    """The options of `condition`, as editors and type checkers see them."""
+
+    inducing: Inducing | Mapping[str, Inducing] | Sequence[Inducing]
+    noise_variance: float | Numbers | None
+    exposure: float | Numbers | None
+    trials: float | Numbers | None
+    weights: float | Numbers | None
+    method: MethodName | Method
+    optimiser: Literal["lbfgs", "adam"] | optax.GradientTransformation | None
+    batch_size: int | None
+    step_size: float | Callable[[int], Any] | None
+    seed: int
+    max_steps: int | None
+    tolerance: float | None
+    progress: bool | Progress | None
+
+
+class FitOptions(ConditionOptions, total=False):
+    """The options of `fit`, as editors and type checkers see them."""
+
+    starts: int
+
+
 @overload
-def condition(model: GP, x: Any, y: Any, **options: Any) -> Posterior: ...
+def condition(
+    model: GP, x: Numbers, y: Numbers, **options: Unpack[ConditionOptions]
+) -> Posterior: ...
 @overload
-def condition(model: AdditiveGP, x: Any, y: Any, **options: Any) -> AdditivePosterior: ...
+def condition(
+    model: AdditiveGP, x: Table, y: Numbers, **options: Unpack[ConditionOptions]
+) -> AdditivePosterior: ...
 @overload
-def condition(model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Any) -> DeepPosterior: ...
-def condition(  # type: ignore[misc]  # the arguments are listed here, not in the overloads
-    model: GP | AdditiveGP | DeepGP | Any,
+def condition(
+    model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Unpack[ConditionOptions]
+) -> DeepPosterior: ...
+def condition(
+    model: Any,
     x: Any,
     y: Any,
     *,
-    inducing: Inducing = "auto",
+    inducing: Any = "auto",
     noise_variance: Any = None,
     exposure: Any = None,
     trials: Any = None,
     weights: Any = None,
-    method: Method = "natural",
-    optimiser: Optimiser = None,
+    method: Any = "natural",
+    optimiser: Any = None,
     batch_size: Any = None,
     step_size: Any = None,
     seed: Any = 0,
     max_steps: Any = None,
     tolerance: Any = None,
-    progress: bool | Progress | None = None,
+    progress: Any = None,
 ) -> Any:
     """The posterior for the hyperparameters as they are.
 
@@ -71,11 +113,12 @@ def condition(  # type: ignore[misc]  # the arguments are listed here, not in th
         x: inputs, one-dimensional, in any order; repeated values are fine. Additive models: an
             array with a column for each kernel, a dictionary of columns or a data frame.
         y: observations; NaN means missing.
-        inducing: how the posterior is represented: "auto" (as many inducing points as it takes,
-            see `posterior.certificate`; `sg.Auto(tolerance=…)` says how exactly), a number (placed
-            by the quantiles of x over its range), an increasing array of locations, or "data",
-            which loses nothing. Additive models: one of these for all inputs, or a dictionary or
-            list with one for each; "auto" is 64 or as many as the input has distinct values.
+        inducing: how the posterior is represented: "auto" (one inducing point at every input where
+            that is cheap, else as many as it takes, see `posterior.certificate`;
+            `sg.Auto(tolerance=…)` says how exactly), a number (placed by the quantiles of x over
+            its range), an increasing array of locations, or "data", which loses nothing. Additive
+            models: one of these for all inputs, or a dictionary or list with one for each; "auto"
+            is 64 or as many as the input has distinct values.
         noise_variance: Gaussian observations: known noise variances, one number or one per
             observation, added to that of the likelihood.
         exposure: counts: what the rate is multiplied by, one number or one per observation.
@@ -102,54 +145,58 @@ def condition(  # type: ignore[misc]  # the arguments are listed here, not in th
     >>> model = sg.GP(sg.kernels.Matern32(lengthscale=2.0), sg.likelihoods.Gaussian(variance=0.1))
     >>> posterior = sg.condition(model, np.arange(10), np.sin(np.arange(10)), inducing=5)
     """
-    begin = model if isinstance(model, DeepPosterior) else None
-    model = model.model if isinstance(model, DeepPosterior) else model
-    _check_model(model)
-    settings = Settings.of(
-        model, method, optimiser, batch_size, step_size, 1, seed, max_steps, tolerance
+    request = _Request(
+        model=model,
+        x=x,
+        y=y,
+        inducing=inducing,
+        extras={"noise_variance": noise_variance, "exposure": exposure, "trials": trials},
+        weights=weights,
+        method=method,
+        options={
+            "optimiser": optimiser,
+            "batch_size": batch_size,
+            "step_size": step_size,
+            "starts": 1,
+            "seed": seed,
+            "max_steps": max_steps,
+            "tolerance": tolerance,
+        },
+        progress=progress,
+        learn=False,
     )
-    extras = {"noise_variance": noise_variance, "exposure": exposure, "trials": trials}
-    frozen: Any = map_parameters(_freeze, model)
-    if isinstance(model, DeepGP):
-        series = observe_outputs(model, x, y, extras, weights)
-        deep = _run_deep(frozen, series, inducing, settings, progress, begin)
-        return dataclasses.replace(deep, model=deep.model.like(model))
-    if isinstance(model, AdditiveGP):
-        rows = observe_table(model.names, x, y, model.likelihood, extras=extras, weights=weights)
-        settings.check(model, rows)
-        additive = _run_additive(frozen, rows, inducing, settings, progress)
-        return dataclasses.replace(additive, model=model)
-    data = observe(x, y, model.likelihood, extras=extras, weights=weights)
-    settings.check(model, data)
-    posterior = _run(lambda _: frozen, data, inducing, settings, progress)
-    return dataclasses.replace(posterior, model=model)
+    return _answer(request)
 
 
 @overload
-def fit(model: GP, x: Any, y: Any, **options: Any) -> Posterior: ...
+def fit(model: GP, x: Numbers, y: Numbers, **options: Unpack[FitOptions]) -> Posterior: ...
 @overload
-def fit(model: AdditiveGP, x: Any, y: Any, **options: Any) -> AdditivePosterior: ...
+def fit(
+    model: AdditiveGP, x: Table, y: Numbers, **options: Unpack[FitOptions]
+) -> AdditivePosterior: ...
 @overload
-def fit(model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Any) -> DeepPosterior: ...
-def fit(  # type: ignore[misc]  # as for condition
-    model: GP | AdditiveGP | DeepGP | Any,
+def fit(
+    model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Unpack[FitOptions]
+) -> DeepPosterior: ...
+def fit(
+    model: Any,
     x: Any,
     y: Any,
     *,
-    inducing: Inducing = "auto",
+    inducing: Any = "auto",
     noise_variance: Any = None,
     exposure: Any = None,
     trials: Any = None,
     weights: Any = None,
-    method: Method = "natural",
-    optimiser: Optimiser = None,
+    method: Any = "natural",
+    optimiser: Any = None,
     batch_size: Any = None,
     step_size: Any = None,
     starts: Any = 1,
     seed: Any = 0,
     max_steps: Any = None,
     tolerance: Any = None,
-    progress: bool | Progress | None = None,
+    progress: Any = None,
 ) -> Any:
     """Learn the hyperparameters, then infer.
 
@@ -169,104 +216,159 @@ def fit(  # type: ignore[misc]  # as for condition
     >>> posterior.fit_result.converged
     True
     """
-    begin = model if isinstance(model, DeepPosterior) else None
-    model = model.model if isinstance(model, DeepPosterior) else model
-    _check_model(model)
-    settings = Settings.of(
-        model, method, optimiser, batch_size, step_size, starts, seed, max_steps, tolerance
+    request = _Request(
+        model=model,
+        x=x,
+        y=y,
+        inducing=inducing,
+        extras={"noise_variance": noise_variance, "exposure": exposure, "trials": trials},
+        weights=weights,
+        method=method,
+        options={
+            "optimiser": optimiser,
+            "batch_size": batch_size,
+            "step_size": step_size,
+            "starts": starts,
+            "seed": seed,
+            "max_steps": max_steps,
+            "tolerance": tolerance,
+        },
+        progress=progress,
+        learn=True,
     )
-    extras = {"noise_variance": noise_variance, "exposure": exposure, "trials": trials}
-    if isinstance(model, DeepGP):
-        series = observe_outputs(model, x, y, extras, weights)
-        return _run_deep(model, series, inducing, settings, progress, begin)
-    if isinstance(model, AdditiveGP):
-        rows = observe_table(model.names, x, y, model.likelihood, extras=extras, weights=weights)
-        start = starting_additive(model, rows)
-        settings.check(start, rows)
-        return _run_additive(start, rows, inducing, settings, progress)
-    data = observe(x, y, model.likelihood, extras=extras, weights=weights)
-    settings.check(starting_model(model, data), data)
-    return _run(
-        lambda stretch: starting_model(model, data, stretch), data, inducing, settings, progress
-    )
+    return _answer(request)
 
 
-def _run(
-    start: Callable[[float], GP],
-    data: Observations,
-    inducing: Inducing,
-    settings: Settings,
-    progress: bool | Progress | None,
+@dataclasses.dataclass(frozen=True)
+class _Request:
+    """What the user asked for."""
+
+    model: Any
+    x: Any
+    y: Any
+    inducing: Any
+    extras: dict[str, Any]
+    weights: Any
+    method: Any
+    options: dict[str, Any]
+    progress: Any
+    learn: bool  # whether hyperparameters may move
+
+    def open(self, model: Any, start: Any) -> Any:
+        """The model to begin with: all hyperparameters fixed, or the open ones from the data."""
+        return start() if self.learn else map_parameters(_freeze, model)
+
+
+def _answer(request: _Request) -> Any:
+    """The posterior that was asked for, by the kind of model."""
+    warm = request.model if isinstance(request.model, DeepPosterior) else None
+    model = request.model if warm is None else warm.model
+    if not isinstance(model, GP | AdditiveGP | DeepGP):
+        raise ValueError(
+            "model must be an sg.GP, an sg.AdditiveGP or an sg.DeepGP, got "
+            f"{type(model).__name__}: {model!r}"
+        )
+    settings = choose_settings(
+        lambda regime: find_method(model, request.method, regime),
+        stochastic=isinstance(model, DeepGP),
+        **request.options,
+    )
+    show = Progress.of(request.progress)
+    make_room()
+    try:
+        match model:
+            case GP():
+                posterior: Any = _series(model, request, settings, show)
+            case AdditiveGP():
+                posterior = _additive(model, request, settings, show)
+            case DeepGP():
+                posterior = _deep(model, warm, request, settings, show)
+    finally:
+        show.close()
+    _warn(posterior.fit_result)
+    return posterior
+
+
+def _series(model: GP, request: _Request, settings: Settings, show: Progress) -> Posterior:
+    extras, weights = request.extras, request.weights
+    data = observe(request.x, request.y, model.likelihood, extras=extras, weights=weights)
+
+    def start(stretch: float) -> GP:
+        opened: GP = request.open(model, lambda: starting_model(model, data, stretch))
+        return opened
+
+    check_noise(start(1.0), data.extra)
+    settings.method.check(start(1.0), data)
+    auto = as_auto(request.inducing)
+    if auto is None:
+        task = SeriesTask.of(data, place_inducing(request.inducing, data), settings, show)
+        posterior: Posterior = settings.method.learn([start(1.0)], task, None)
+    else:
+        posterior = _with_chosen_inducing(start, data, auto, settings, show)
+    return posterior if request.learn else dataclasses.replace(posterior, model=model)
+
+
+def _with_chosen_inducing(
+    start: Callable[[float], GP], data: Observations, auto: Auto, settings: Settings, show: Progress
 ) -> Posterior:
-    make_room()
-    show = Progress.of(progress)
-    auto = as_auto(inducing)
-    try:
-        if auto is None:
-            locations = place_inducing(inducing, data)
-            posterior = learn_posterior([start(1.0)], data, locations, settings, show, None)
-        else:
-            previous: list[Posterior] = []
+    previous: list[Posterior] = []
 
-            def learn(models: list[GP], locations: np.ndarray) -> Posterior:
-                show.note(f"{len(locations)} inducing points, ")
-                warm = _warm_start(models[0], data, previous, pad_inducing(locations))
-                posterior = learn_posterior(models, data, locations, settings, show, warm)
-                previous.append(posterior)
-                return posterior
+    def learn(models: list[GP], locations: np.ndarray) -> Posterior:
+        show.note(f"{len(locations)} inducing points, ")
+        warm = _warm_start(models[0], data, previous, pad_inducing(locations))
+        task = SeriesTask.of(data, locations, settings, show)
+        posterior: Posterior = settings.method.learn(models, task, warm)
+        previous.append(posterior)
+        return posterior
 
-            def bound(model: GP, locations: np.ndarray) -> float:
-                show.note(f"checking {len(locations)} inducing points, ")
-                padded = pad_inducing(locations)
-                # Where there are several optima, bounds are compared at the same one.
-                start = previous if not model.likelihood.log_concave else []
-                warm = _warm_start(model, data, start, padded)
-                return float(infer(model, data, jnp.asarray(padded), warm).q.elbo)
+    def bound(model: GP, locations: np.ndarray) -> float:
+        show.note(f"checking {len(locations)} inducing points, ")
+        padded = pad_inducing(locations)
+        # Where there are several optima, bounds are compared at the same one.
+        start = previous if not model.likelihood.log_concave else []
+        warm = _warm_start(model, data, start, padded)
+        return float(infer(model, data, jnp.asarray(padded), warm).q.elbo)
 
-            posterior = choose(start, data, auto, bound=bound, learn=learn, settings=settings)
-    finally:
-        show.close()
-    _warn(posterior.fit_result)
-    return posterior
+    return choose(start, data, auto, bound=bound, learn=learn, settings=settings)
 
 
-def _run_additive(
-    start: AdditiveGP,
-    rows: Observed,
-    inducing: Inducing,
-    settings: Settings,
-    progress: bool | Progress | None,
+def _additive(
+    model: AdditiveGP, request: _Request, settings: Settings, show: Progress
 ) -> AdditivePosterior:
-    make_room()
-    show = Progress.of(progress)
-    try:
-        locations = place_all(inducing, rows, start.names)
-        posterior = learn_additive(start, rows, locations, settings, show)
-    finally:
-        show.close()
-    _warn(posterior.fit_result)
-    return posterior
+    rows = observe_table(
+        model.names,
+        request.x,
+        request.y,
+        model.likelihood,
+        extras=request.extras,
+        weights=request.weights,
+    )
+    start = request.open(model, lambda: starting_additive(model, rows))
+    check_noise(start, rows.extra)
+    settings.method.check(start, rows)
+    inducing = place_all(request.inducing, rows, model.names)
+    task = AdditiveTask.of(start, rows, inducing, settings, show)
+    posterior: AdditivePosterior = settings.method.learn([start], task, None)
+    return posterior if request.learn else dataclasses.replace(posterior, model=model)
 
 
-def _run_deep(
+def _deep(
     model: DeepGP,
-    series: list[Observations],
-    inducing: Inducing,
+    warm: DeepPosterior | None,
+    request: _Request,
     settings: Settings,
-    progress: bool | Progress | None,
-    begin: DeepPosterior | None,
+    show: Progress,
 ) -> DeepPosterior:
-    settings.check_deep()
-    if not (isinstance(inducing, str) and inducing == "auto"):
+    if not (isinstance(request.inducing, str) and request.inducing == "auto"):
         raise ValueError("inducing points of a deep model are given to each sg.Layer")
-    make_room()
-    show = Progress.of(progress)
-    try:
-        posterior = learn_deep(model, series, settings, show, begin)
-    finally:
-        show.close()
-    _warn(posterior.fit_result)
-    return posterior
+    series = observe_outputs(model, request.x, request.y, request.extras, request.weights)
+    task = DeepTask.of(series, settings, show)
+    start = request.open(model, lambda: model)
+    start = place_layers(start, [np.asarray(output.x) for output in task.outputs])
+    posterior: DeepPosterior = settings.method.learn([start], task, warm)
+    if request.learn:
+        return posterior
+    return dataclasses.replace(posterior, model=posterior.model.like(model))
 
 
 def _warn(result: FitResult | None) -> None:
@@ -289,11 +391,3 @@ def _warm_start(
 
 def _freeze(parameter: Parameter) -> Parameter:
     return dataclasses.replace(parameter, learned=False)
-
-
-def _check_model(model: object) -> None:
-    if not isinstance(model, GP | AdditiveGP | DeepGP):
-        raise ValueError(
-            "model must be an sg.GP, an sg.AdditiveGP or an sg.DeepGP, got "
-            f"{type(model).__name__}: {model!r}"
-        )

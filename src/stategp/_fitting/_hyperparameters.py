@@ -1,123 +1,135 @@
-"""L-BFGS on the hyperparameters, q always at its optimum for them."""
+"""L-BFGS on the hyperparameters, q always at its best for them: for series and additive models."""
 
-import dataclasses
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
 
-from stategp._fitting._task import Task, bounded, reaches
-from stategp._inference import (
-    ChainSites,
-    Collapsed,
-    FitResult,
-    Settling,
-    ep_objective,
-    laplace_objective,
-    maximise,
-    search_scales,
-)
-from stategp._models import GP
-from stategp.parameters import to_vector, with_vector
+from stategp._fitting._remarks import LIGHTEST_TAILS, remarks_on
+from stategp._fitting._task import Task
+from stategp._inference import LBFGS, FitResult, Outcome, run
+from stategp.parameters import all_parameters, to_vector, with_vector
 
 _START_SPREAD = 1.5  # standard deviation, in log units, of further starting points
+_REACH = 18.5  # positive hyperparameters move by at most a factor e¹⁸·⁵ ≈ 10⁸ either way
+_REAL_REACH = 1e4  # others, by that many times their natural size
 
 
-def best_of_starts(
-    model: GP,
-    task: Task,
-    warm: ChainSites | None,
-) -> tuple[GP, Settling | None, FitResult]:
-    first = np.asarray(to_vector(model))
-    scales = search_scales(model, task.data)
+# A value and a gradient for every vector of hyperparameters.
+Objective = Callable[[Any], tuple[float, np.ndarray]]
+
+
+@runtime_checkable
+class _Method(Protocol):
+    @property
+    def slope(self) -> float: ...
+
+    def objective(self, model: Any, task: Any, warm: Any) -> Objective: ...
+
+
+class Learned(NamedTuple):
+    """Where a search ended."""
+
+    value: float
+    model: Any
+    task: Task  # as the model that was found needs it
+    objective: Objective
+    result: FitResult
+
+
+def learn_hyperparameters(method: _Method, models: list[Any], task: Task, warm: Any) -> Learned:
+    """The best end of searches that begin at the best of some models, and at random around it."""
+    model = _best_start(method, models, task, warm)
+    first, scales = np.asarray(to_vector(model)), task.scales(model)
     random = np.random.default_rng(task.settings.seed)
     offsets = random.normal(0, _START_SPREAD, (task.settings.starts, len(first)))
     offsets[0] = 0.0
-    best: tuple[float, GP, Settling | None, FitResult] | None = None
+    best: Learned | None = None
     for number, offset in enumerate(offsets, start=1):
         task.show.start(number, task.settings.starts)
         start = with_vector(model, jnp.asarray(first + offset * scales))
-        tried = _climb(start, task, warm)
-        better = best is None or (tried[3].converged, tried[0]) > (best[3].converged, best[0])
-        if better:
+        try:
+            tried = _climb(method, start, task, warm)
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            return best._replace(result=best.result.with_remarks(outcome=Outcome.interrupted))
+        if best is None or _rank(tried) > _rank(best):
             best = tried
-        if tried[3].message.startswith("interrupted"):
+        if tried.result.outcome is Outcome.interrupted:
             break
     assert best is not None
-    return best[1:]
+    return best
 
 
-def _climb(
-    model: GP,
-    task: Task,
-    warm: ChainSites | None,
-) -> tuple[float, GP, Settling | None, FitResult]:
+def _rank(end: Learned) -> tuple[bool, float]:
+    return end.result.converged, end.value
+
+
+def _climb(method: _Method, model: Any, task: Task, warm: Any) -> Learned:
     """One search, repeated if a kernel's truncation has to follow its new parameters."""
     while True:
-        value, model, found, result = _search(model, task, warm)
+        end = _search(method, model, task, warm)
         try:
-            kernels = tuple(kernel.refined() for kernel in model.kernels)
+            refined = task.refined(end.model)
         except ValueError as error:  # more harmonics than anyone would want
-            message = f"{result.message}; {error}"
-            return (
-                value,
-                model,
-                found,
-                dataclasses.replace(result, converged=False, message=message),
-            )
-        grown = any(
-            new.state_dim > old.state_dim for new, old in zip(kernels, model.kernels, strict=True)
-        )
-        if not grown or not result.converged:
-            return value, model, found, result
-        model, warm = GP(kernels, model.likelihood, model.means), None
+            result = end.result.with_remarks(str(error), outcome=Outcome.unresolved)
+            return end._replace(result=result)
+        if refined is None or not end.result.converged:
+            return end
+        (model, task), warm = refined, None
 
 
-def _search(
-    model: GP,
-    task: Task,
-    warm: ChainSites | None,
-) -> tuple[float, GP, Settling | None, FitResult]:
-    """L-BFGS from one start; for variational methods the q it ended with comes back too."""
-    scales = search_scales(model, task.data)
-    objective = _objective(model, task, warm)
+def _search(method: _Method, model: Any, task: Task, warm: Any) -> Learned:
+    """L-BFGS from one start."""
+    scales = task.scales(model)
+    objective = method.objective(model, task, warm)
 
     def function(scaled: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = objective(scaled * scales)
         return value, gradient * scales
 
-    best, value, result = maximise(
+    start = np.asarray(to_vector(model)) / scales
+    low, high = search_edges(model, start, scales)
+    tolerance = task.settings.tolerance
+    search = LBFGS(
         function,
-        np.asarray(to_vector(model)) / scales,
-        observations=len(task.data),
-        reach=reaches(model),
-        max_steps=task.settings.max_steps,
-        report=task.show,
-        flat=task.settings.tolerance or 1e-5,
-        gtol=task.settings.tolerance or 1e-7,
+        start,
+        observations=task.count,
+        low=low,
+        high=high,
+        max_steps=task.settings.learning_steps,
+        flat=tolerance or 1e-5,
+        gtol=tolerance or method.slope,
     )
-    found = objective.settled(best * scales) if isinstance(objective, Collapsed) else None
-    return value, with_vector(model, jnp.asarray(best * scales)), found, result
+    result = run(search, task.show)
+    assert search.best is not None
+    learned = with_vector(model, jnp.asarray(search.best.vector * scales))
+    result = result.with_remarks(*remarks_on(learned, task, search.at_edge()))
+    return Learned(search.best.value, learned, task, objective, result)
 
 
-def _objective(model: GP, task: Task, warm: ChainSites | None) -> Any:
-    """What L-BFGS climbs: a value and a gradient for every vector of hyperparameters."""
-    if task.settings.method == "laplace":
-        return laplace_objective(model, task.data, task.inducing)
-    if task.settings.method == "ep":
-        return ep_objective(model, task.data, task.inducing, task.settings.ep)
-    return Collapsed(bounded(model, task), task.data, task.inducing, warm)
+def search_edges(
+    model: Any, start: np.ndarray, scales: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """How far each learned hyperparameter may go, in its own scale."""
+    reaches, highest = [np.zeros(0)], [np.zeros(0)]
+    for parameter in all_parameters(model):
+        if parameter.learned:
+            far = _REACH if parameter.constraint == "positive" else _REAL_REACH
+            reaches.append(np.full(parameter.value.size, far))
+            most = np.log(LIGHTEST_TAILS) if parameter.role == "tails" else np.inf
+            highest.append(np.full(parameter.value.size, most))
+    reach = np.concatenate(reaches)
+    return start - reach, np.minimum(start + reach, np.concatenate(highest) / scales)
 
 
-def best_start(
-    models: list[GP],
-    task: Task,
-    warm: ChainSites | None,
-) -> GP:
+def _best_start(method: _Method, models: list[Any], task: Task, warm: Any) -> Any:
     """The start with the highest objective."""
     vectors = [np.asarray(to_vector(model)) for model in models]
     if all(np.array_equal(vector, vectors[0]) for vector in vectors):
         return models[0]
-    objective = _objective(models[0], task, warm)
+    objective = method.objective(models[0], task, warm)
     values = [objective(vector)[0] for vector in vectors]
     return models[int(np.argmax(np.nan_to_num(values, nan=-np.inf)))]

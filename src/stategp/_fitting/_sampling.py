@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data import View, observe, pad_observations, place_inducing
-from stategp._fitting._settings import check_noise
+from stategp._fitting._task import check_noise
 from stategp._inference import collapsed_bound, pseudo_data, starting_model
 from stategp._models import GP
 from stategp._runtime import pad_last
@@ -83,7 +83,7 @@ def log_posterior(
     data = observe(x, y, model.likelihood, extras=extras, weights=weights)
     locations = jnp.asarray(place_inducing(inducing, data))
     started = starting_model(model, data)
-    check_noise(started, data)
+    check_noise(started, data.extra)
     view = pad_observations(data, np.asarray(locations))
     guess = jnp.asarray(pad_last(pseudo_data(model, data), len(view)))
     return LogPosterior(started, view, locations, guess)

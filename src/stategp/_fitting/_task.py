@@ -1,97 +1,76 @@
-"""What every way of learning is given, and what they share."""
+"""What every method is given: the data, where the states are, how to look, and who watches."""
 
+import abc
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
 import numpy as np
-from jaxtyping import Array, Float
 
-from stategp._data import Observations
 from stategp._fitting._settings import Settings
-from stategp._inference import ChainSites, FitResult
-from stategp._models import GP
-from stategp._posteriors import Posterior
+from stategp._inference import FitResult
+from stategp._models import GP, AdditiveGP
 from stategp._runtime import Progress
-from stategp.chain import PairMarginals, Sites
-from stategp.likelihoods import LogisticBound
-from stategp.parameters import all_parameters
-
-_REACH = 18.5  # positive hyperparameters move by at most a factor e¹⁸·⁵ ≈ 10⁸ either way
-_REAL_REACH = 1e4  # others, by that many times their natural size
+from stategp.likelihoods import Gaussian
 
 
-class Task(NamedTuple):
-    """The data, where the states are, how to look, and who watches."""
+@dataclasses.dataclass(frozen=True)
+class Task(abc.ABC):
+    """What is common to all kinds of models."""
 
-    data: Observations
-    inducing: Float[Array, " states"]  # padded to one of few sizes
-    states: int  # how many of them count
     settings: Settings
     show: Progress
 
+    @property
+    @abc.abstractmethod
+    def count(self) -> int:
+        """The number of observations."""
 
-def as_posterior(
-    model: GP,
-    task: Task,
-    sites: ChainSites,
-    marginals: tuple[PairMarginals, ...],
-    elbo: Any,
-    result: FitResult | None,
-    **flags: Any,
-) -> Posterior:
-    """What was found, without the inducing points that only fill up."""
-    kept = [unpadded(*own, task.states) for own in zip(sites, marginals, strict=True)]
-    sites, marginals = tuple(own for own, _ in kept), tuple(own for _, own in kept)
-    inducing = task.inducing[: task.states]
-    return Posterior(model, task.data, inducing, sites, marginals, float(elbo), result, **flags)
+    @property
+    def span(self) -> float | None:
+        """The range of the inputs, where there is one input."""
+        return None
 
+    @abc.abstractmethod
+    def scales(self, model: Any) -> np.ndarray:
+        """The natural size of a step in each coordinate of the hyperparameter vector."""
 
-def unpadded(sites: Sites, pairs: PairMarginals, states: int) -> tuple[Sites, PairMarginals]:
-    """A chain without the inducing points that only fill up."""
-    keep = np.append(np.arange(states), len(pairs.mean) - 1)  # the last interval stays last
-    sites, pairs = jax.tree.map(lambda leaf: leaf[keep], (sites, pairs))
-    return sites, _joined(pairs)
+    @abc.abstractmethod
+    def refined(self, model: Any) -> "tuple[Any, Task] | None":
+        """The model with kernels that follow their new parameters, if they need larger states."""
 
 
-def _joined(pairs: PairMarginals) -> PairMarginals:
-    """The last state is the same, to the last digit, seen from both sides."""
-    dim = pairs.mean.shape[1] // 2
-    mean = pairs.mean.at[-1, :dim].set(pairs.mean[-2, dim:])
-    covariance = pairs.covariance.at[-1, :dim, :dim].set(pairs.covariance[-2, dim:, dim:])
-    return PairMarginals(mean, covariance)
-
-
-def bounded(model: GP, task: Task) -> GP:
-    """The model with the likelihood that the method replaces it by."""
-    if task.settings.method != "vb":
-        return model
-    return GP(model.kernels, LogisticBound(), model.means)
-
-
-def reaches(model: Any) -> np.ndarray:
-    """How far each learned hyperparameter may go from its start."""
-    reaches = [
-        np.full(p.value.size, _REACH if p.constraint == "positive" else _REAL_REACH)
-        for p in all_parameters(model)
-        if p.learned
-    ]
-    return np.concatenate(reaches) if reaches else np.zeros(0)
+def larger_kernels(kernels: tuple[Any, ...]) -> list[Any] | None:
+    """The kernels with truncations that follow their parameters, if any of them grows."""
+    refined = [kernel.refined() for kernel in kernels]
+    pairs = zip(refined, kernels, strict=True)
+    return refined if any(new.state_dim > old.state_dim for new, old in pairs) else None
 
 
 def with_result(posterior: Any, learned: FitResult) -> Any:
     """What is said of the whole: learning, and inference if that went wrong."""
     inferred = posterior.fit_result
     if inferred is not None and not inferred.converged and learned.converged:
-        message = f"{learned.message}; inference: {inferred.message}"
-        learned = dataclasses.replace(learned, converged=False, message=message)
+        remark = f"inference: {inferred.message}"
+        learned = learned.with_remarks(remark, outcome=inferred.outcome)
     return dataclasses.replace(posterior, fit_result=learned)
 
 
 def check_finite(model: Any, elbo: Any) -> None:
+    """Refuse to go on with a bound that is not a number."""
     if not np.isfinite(elbo):
         raise FloatingPointError(
             f"inference has no finite bound for {model!r}: either the signal is too many orders of "
             "magnitude above the noise for double precision, or f so uncertain that its expected "
             "log density overflows; use hyperparameters closer to the scales of the data"
         )
+
+
+def check_noise(model: GP | AdditiveGP, extra: Any) -> None:
+    """Refuse Gaussian observations without any noise."""
+    if isinstance(model.likelihood, Gaussian):
+        smallest = float(model.likelihood.variance) + float(np.min(np.asarray(extra)))
+        if not smallest > 0:
+            raise ValueError(
+                "observations without noise: the likelihood's variance is zero, so "
+                "noise_variance must be given and positive"
+            )

@@ -112,7 +112,7 @@ class Forecaster:
         y = number_column(table, target)
         if not np.any(np.isfinite(y)):
             raise ValueError(f"column {target!r} holds no number: nothing to fit")
-        columns = {name: number_column(table, column) for name, column in extras.items()}
+        columns: dict[str, Any] = {n: number_column(table, c) for n, c in extras.items()}
         likelihood = as_likelihood(self.likelihood)
         seen = np.isfinite(y)
         extra = extra_values(likelihood, len(y), columns, needed=seen)

@@ -28,7 +28,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from stategp._data import Expected, Observed, Table
 from stategp._inference._bound import Q
-from stategp._inference._natural import MOST_STEPS, TOLERANCE, Settling, begin, settle
+from stategp._inference._natural import (
+    MOST_STEPS,
+    TOLERANCE,
+    Evaluate,
+    Settling,
+    begin,
+    settle,
+)
 from stategp._models import AdditiveGP
 from stategp._projection import Projection, project
 from stategp._runtime import pad_last, padded_size
@@ -354,11 +361,18 @@ def _search(
         q = additive_evaluate(model, table, layout, shape, sites, target=False)
         return Settling(q, jnp.ones(()), jnp.zeros(()), jnp.ones((), int), jnp.ones((), bool))
 
+    evaluate = _evaluator(layout)
+    state = begin(model, table, shape, (warm,), evaluate)
+    return settle(model, table, shape, state, steps, tolerance, evaluate)
+
+
+def _evaluator(layout: Layout) -> Evaluate:
+    """The bound as `settle` asks for it."""
+
     def evaluate(model: Any, table: Any, shape: Any, sites: Any) -> Q:
         return additive_evaluate(model, table, layout, shape, sites[0])
 
-    state = begin(model, table, shape, (warm,), evaluate)
-    return settle(model, table, shape, state, steps, tolerance, evaluate)
+    return evaluate
 
 
 @jax.jit
@@ -394,6 +408,27 @@ def additive_infer(
     """The optimal q for the hyperparameters as they are."""
     shape = additive_geometry(model, layout)
     return _search(model, table, layout, shape, warm, steps, tolerance)
+
+
+@jax.jit
+def additive_start(model: AdditiveGP, table: Table, layout: Layout, warm: NodeSites) -> Settling:
+    """A search for q before its first step."""
+    shape = additive_geometry(model, layout)
+    return begin(model, table, shape, (warm,), _evaluator(layout))
+
+
+@jax.jit
+def additive_steps(
+    model: AdditiveGP,
+    table: Table,
+    layout: Layout,
+    state: Settling,
+    steps: int | Int[Array, ""],
+    tolerance: float | Float[Array, ""],
+) -> Settling:
+    """At most so many further steps of q."""
+    shape = additive_geometry(model, layout)
+    return settle(model, table, shape, state, steps, tolerance, _evaluator(layout))
 
 
 @jax.jit

@@ -1,71 +1,67 @@
-"""The loop of every first-order method: step, record, look whether it still rises."""
+"""First-order methods: step after step, and a look at whether the objective still rises."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from stategp._inference._result import FitResult, Recorder, Report
+from stategp._inference._result import Outcome
+from stategp._inference._search import Step, Stepwise, Watch
 
-State = TypeVar("State")
-Step = Callable[[State, int], tuple[State, Any, Any]]  # new state, objective before it, step size
+# From a state and the number of the step: the new state, the objective before it, the step's size.
+Take = Callable[[Any, int], tuple[Any, Any, Any]]
 
 
-def ascend(
-    step: Step[State],
-    state: State,
-    *,
-    max_steps: int,
-    window: int,
-    enough: float,
-    noisy: bool,
-    stop_early: bool,
-    report: Report,
-) -> tuple[State, FitResult]:
-    """Take steps until the objective rises by less than `enough` from one window to the next.
+class Ascent(Stepwise):
+    """Steps until the objective rises by less than `enough` from one window to the next.
 
     `noisy`: each value is an estimate, and a rise smaller than twice its standard error counts as
     none. Without `stop_early` all steps are taken, and the last windows decide what is said about
-    convergence. A place that is not finite ends the search, and so does Ctrl-C. What comes back
-    has been evaluated: the best place of an exact search, the last good one of a noisy search.
+    convergence. The best place is one that has been evaluated: the highest of an exact search, the
+    last good one of a noisy search.
     """
-    record = Recorder(report)
-    message, verdict = "the limit of steps was reached; raise max_steps", ""
-    kept, highest = state, -np.inf
-    try:
-        for number in range(max_steps):
-            new, value, size = step(state, number)
-            value = float(value)
-            if not np.isfinite(value):
-                message, verdict = "the bound is not finite any more: use smaller steps", ""
-                break
-            record(value, float(size))
-            if noisy or value >= highest:
-                kept, highest = state, value
-            state = new
-            verdict = _verdict(record.trace, window, enough, noisy)
-            if verdict == "flat" and stop_early:
-                break
-    except KeyboardInterrupt:
-        return kept, record.result(False, "interrupted: this is what was reached until then")
-    if verdict == "falls":
-        return kept, record.result(False, "the bound falls: use smaller steps")
-    if verdict == "flat":
-        message = "the bound stopped rising"
-    return kept, record.result(verdict == "flat", message)
 
+    def __init__(
+        self,
+        start: Any,
+        take: Take,
+        *,
+        max_steps: int,
+        window: int,
+        enough: float,
+        noisy: bool,
+        stop_early: bool,
+    ):
+        self.first, self.take, self.max_steps = start, take, max_steps
+        self.window, self.enough, self.noisy, self.stop_early = window, enough, noisy, stop_early
+        self.keeps_last = noisy
 
-def _verdict(trace: list[float], window: int, enough: float, noisy: bool) -> str:
-    """Whether the last windows say that the objective is "flat" or "falls", or neither."""
-    if len(trace) < 2 * window:
-        return ""
-    before, after = np.asarray(trace[-2 * window : -window]), np.asarray(trace[-window:])
-    allowed = enough
-    if noisy:
-        allowed += 2 * float(np.sqrt((before.var() + after.var()) / window))
-        change = float(after.mean() - before.mean())
-    else:
-        change = float(after.max() - before.max())
-    if change < -allowed:
-        return "falls"
-    return "flat" if change < allowed else ""
+    def start(self) -> Any:
+        return self.first
+
+    def step(self, state: Any, number: int) -> Step:
+        new, value, size = self.take(state, number)
+        return Step(new, value, size, known=state)
+
+    def judge(self, state: Any, watch: Watch) -> Outcome | None:
+        flat = self.stop_early and self._verdict(watch.trace) is Outcome.converged
+        return Outcome.converged if flat else None
+
+    def exhausted(self, watch: Watch) -> Outcome:
+        return self._verdict(watch.trace) or Outcome.out_of_steps
+
+    def _verdict(self, trace: list[float]) -> Outcome | None:
+        """What the last two windows say: converged, falling, or nothing."""
+        if len(trace) < 2 * self.window:
+            return None
+        before = np.asarray(trace[-2 * self.window : -self.window])
+        after = np.asarray(trace[-self.window :])
+        allowed = self.enough
+        if self.noisy:
+            allowed += 2 * float(np.sqrt((before.var() + after.var()) / self.window))
+            change = float(after.mean() - before.mean())
+        else:
+            change = float(after.max() - before.max())
+        if change < -allowed:
+            return Outcome.falling
+        return Outcome.converged if change < allowed else None

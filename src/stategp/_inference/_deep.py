@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stategp._inference._gradient import difference, logarithmic, prior_chain
-from stategp._inference._optax import move
+from stategp._inference._optimisers import move
+from stategp._inference._xi import difference, logarithmic, prior_chain
 from stategp._models import DeepGP, Latent, Path
 from stategp._projection import Projection, project
 from stategp.chain import (

@@ -1,107 +1,101 @@
-"""L-BFGS, with the reasons it stopped in words."""
+"""L-BFGS, with the reasons it stopped as outcomes."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
-from stategp._inference._result import FitResult, Recorder, Report
+from stategp._inference._result import Outcome
+from stategp._inference._search import Search, Watch
 
 Vector = np.ndarray
 
-_FLAT = 1e-5  # the largest slope per observation at which a search counts as converged
-_VANISHED, _STOPPED = "the gradient vanished", "the bound stopped rising"
 _RESTARTS = 5  # a line search that broke down is often cured by forgetting the past
 
 
-def maximise(
-    function: Callable[[Vector], tuple[float, Vector]],
-    start: Vector,
-    *,
-    observations: int,
-    reach: float | Vector,
-    max_steps: int,
-    report: Report,
-    flat: float = _FLAT,
-    gtol: float = 1e-7,
-) -> tuple[Vector, float, FitResult]:
-    """The vector that maximises `function`, at most `reach` from the start in every coordinate.
+class Place(NamedTuple):
+    """Somewhere, how high it is, and the slope there."""
 
-    Converged means that the slope per observation is below `flat` in every coordinate; the search
-    goes on until it is below `gtol`.
+    vector: Vector
+    value: float
+    gradient: Vector
 
-    Steps into places where the function is not finite are shortened. Ctrl-C ends the search and
-    keeps the best point so far.
+
+class LBFGS(Search):
+    """The vector that maximises `function`, within `low` and `high` in every coordinate.
+
+    Converged means that the slope per observation is below `flat` in every coordinate that no edge
+    holds back; the search goes on until it is below `gtol`. Steps into places where the function
+    is not finite are shortened.
     """
-    record = Recorder(report)
-    value, gradient = function(start)
-    if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-        which = "bound" if not np.isfinite(value) else "gradient of the bound"
-        message = f"the {which} is not finite at the starting values"
-        record(value)
-        return start, value, record.result(False, message)
-    best: tuple[Vector, float, Vector] = (start, value, gradient)
-    record(value)
-    forbidden = -value / observations + 1e3 * (1 + abs(value) / observations)
 
-    def negative(vector: Vector) -> tuple[float, Vector]:
-        nonlocal best
-        inside = np.clip(vector, start - reach, start + reach)
-        excess = vector - inside  # outside, a wall that rises quadratically
-        value, gradient = function(inside)
-        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-            return forbidden, np.zeros_like(vector)
-        if value > best[1]:
-            best = inside, value, gradient
-        slope = np.where(excess == 0, -gradient / observations, excess)
-        return -value / observations + float(excess @ excess) / 2, slope
+    best: Place | None
 
-    def after_step(_: Vector) -> None:
-        record(best[1])
+    def __init__(
+        self,
+        function: Callable[[Vector], tuple[float, Vector]],
+        start: Vector,
+        *,
+        observations: int,
+        low: Vector,
+        high: Vector,
+        max_steps: int,
+        flat: float = 1e-5,
+        gtol: float = 1e-7,
+    ):
+        self.function, self.observations, self.max_steps = function, observations, max_steps
+        self.low, self.high = low, high
+        self.start = np.clip(start, low, high)
+        self.flat, self.gtol = flat, gtol
+        self.best = None
 
-    message, converged = "", False
-    try:
+    def climb(self, watch: Watch) -> Outcome:
+        value, gradient = self.function(self.start)
+        self.best = Place(self.start, value, gradient)
+        watch(value)
+        if not _finite(value, gradient):
+            return Outcome.bad_start
+        forbidden = -value / self.observations + 1e3 * (1 + abs(value) / self.observations)
+
+        def negative(vector: Vector) -> tuple[float, Vector]:
+            value, gradient = self.function(vector)
+            if not _finite(value, gradient):
+                return forbidden, np.zeros_like(vector)
+            assert self.best is not None
+            if value > self.best.value:
+                self.best = Place(vector.copy(), value, gradient)
+            return -value / self.observations, -gradient / self.observations
+
         for _ in range(_RESTARTS):
-            outcome = minimize(
+            left = self.max_steps - len(watch.trace) + 1
+            minimize(
                 negative,
-                best[0],
+                self.best.vector,
                 jac=True,
                 method="L-BFGS-B",
-                callback=after_step,
-                options={"maxiter": max_steps - len(record.trace) + 1, "ftol": 1e-13, "gtol": gtol},
+                bounds=Bounds(self.low, self.high),
+                callback=lambda _: watch(self.best.value) if self.best else None,
+                options={"maxiter": left, "ftol": 1e-13, "gtol": self.gtol},
             )
-            message = _in_words(outcome.message)
             # The optimiser's own word is not enough: it may stop where no step helps any more.
-            converged = _is_flat(best, start, reach, observations * flat)
-            if converged or len(record.trace) > max_steps:
-                break
-    except KeyboardInterrupt:
-        message = "interrupted: this is the best found until then"
-    if not converged and message in (_VANISHED, _STOPPED):
-        message += ", though its slope has not vanished: scales beyond double precision?"
-    if np.any(np.abs(best[0] - start) >= reach):
-        message += "; a hyperparameter stopped at the edge of the range searched"
-    return best[0], best[1], record.result(converged, message)
+            if self._is_flat(self.best):
+                return Outcome.converged
+            if len(watch.trace) > self.max_steps:
+                return Outcome.out_of_steps
+        return Outcome.no_better_step
+
+    def at_edge(self) -> np.ndarray:
+        """−1 or 1 for every coordinate in which the best place lies on the lower or upper edge."""
+        assert self.best is not None
+        vector = self.best.vector
+        return np.where(vector <= self.low, -1, np.where(vector >= self.high, 1, 0))
+
+    def _is_flat(self, place: Place) -> bool:
+        """Whether the gradient vanishes, except where an edge holds the search back."""
+        held = self.at_edge() * place.gradient > 0
+        return bool(np.all(np.abs(place.gradient[~held]) < self.observations * self.flat))
 
 
-def _is_flat(
-    best: tuple[Vector, float, Vector], start: Vector, reach: float | Vector, limit: float
-) -> bool:
-    """Whether the gradient vanishes, except where the edge of the range holds the search back."""
-    vector, _, gradient = best
-    low, high = vector <= start - reach, vector >= start + reach
-    held = (low & (gradient < 0)) | (high & (gradient > 0))
-    return bool(np.all(np.abs(gradient[~held]) < limit))
-
-
-def _in_words(message: object) -> str:
-    text = str(message).upper()
-    if "PGTOL" in text or "PROJECTED GRADIENT" in text:
-        return _VANISHED
-    if "REL_REDUCTION" in text or "RELATIVE REDUCTION" in text:
-        return _STOPPED
-    if "ITERATIONS" in text or "EVALUATIONS" in text:
-        return "the limit of steps was reached; raise max_steps"
-    if "ABNORMAL" in text:
-        return "the line search found no better point"
-    return str(message)
+def _finite(value: float, gradient: Vector) -> bool:
+    return bool(np.isfinite(value) and np.all(np.isfinite(gradient)))

@@ -107,8 +107,15 @@ def _optimum(model: GP, data: View, shape: Geometry, sites: ChainSites) -> Settl
     if model.likelihood.conjugate:  # they are the optimum
         q = evaluate(model, data, shape, sites)
         return Settling(q, jnp.ones(()), jnp.zeros(()), jnp.ones((), int), jnp.ones((), bool))
-    state = begin(model, data, shape, sites)
-    return settle(model, data, shape, state, MOST_STEPS, TOLERANCE)
+    return settle_fully(model, data, shape, sites)
+
+
+def settle_fully(
+    model: Any, data: Any, shape: Any, sites: tuple[Any, ...], evaluate: Evaluate = evaluate
+) -> Settling:
+    """The end of a search for q, within the usual number of steps."""
+    state = begin(model, data, shape, sites, evaluate)
+    return settle(model, data, shape, state, MOST_STEPS, TOLERANCE, evaluate)
 
 
 def has_settled(model: Any, data: Any, state: Settling, tolerance: float | None = None) -> bool:

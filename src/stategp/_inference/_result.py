@@ -1,55 +1,66 @@
-"""What an optimisation leaves behind, and how it is watched while it runs."""
+"""How a search ended, and what it leaves behind."""
 
 import dataclasses
-import time
-from collections.abc import Callable
+import enum
 
-Report = Callable[[int, float], None]
+
+class Outcome(enum.Enum):
+    """How a search ended; the value says it in words.
+
+    >>> import stategp as sg
+    >>> sg.Outcome.out_of_steps.value
+    'the limit of steps was reached; raise max_steps'
+    """
+
+    converged = "nothing is left to gain"
+    interrupted = "interrupted: this is the best found until then"
+    out_of_steps = "the limit of steps was reached; raise max_steps"
+    no_better_step = "no step raises the bound any more, though its slope has not vanished"
+    falling = "the bound falls: use smaller steps"
+    not_finite = "the bound is not finite any more: use smaller steps"
+    bad_start = "the bound is not finite at the starting values"
+    sites_moving = "the sites keep moving: try sg.PowerEP with less power or damping"
+    unresolved = "a kernel would need more terms than it may have"
 
 
 @dataclasses.dataclass(frozen=True)
 class FitResult:
     """How an optimisation went.
 
-    After each step: `trace` holds the objective (the bound, plus the log prior if there is one),
-    `step_sizes` the size of the step where the method has one (else NaN), `seconds` the time.
+    `outcome` says how it ended and `remarks` what else there is to know. After each step: `trace`
+    holds the objective (the bound, plus the log prior if there is one), `step_sizes` the size of
+    the step where the method has one (else NaN), `seconds` the time.
+
+    >>> import numpy as np, stategp as sg
+    >>> x = np.linspace(0, 10, 50)
+    >>> result = sg.fit(sg.GP(sg.kernels.Matern52()), x, np.sin(x) + 0.1 * np.cos(9 * x)).fit_result
+    >>> result.outcome is sg.Outcome.converged, result.converged
+    (True, True)
     """
 
-    converged: bool
-    message: str
+    outcome: Outcome
     steps: int
     trace: tuple[float, ...]
     seconds: tuple[float, ...]
     step_sizes: tuple[float, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def converged(self) -> bool:
+        """Whether nothing was left to gain when the search ended."""
+        return self.outcome is Outcome.converged
+
+    @property
+    def message(self) -> str:
+        """How the search ended, in words, and every remark."""
+        return "; ".join([self.outcome.value, *self.remarks])
+
+    def with_remarks(self, *remarks: str, outcome: Outcome | None = None) -> "FitResult":
+        """The same with more to say, and perhaps another verdict."""
+        return dataclasses.replace(
+            self, outcome=outcome or self.outcome, remarks=(*self.remarks, *remarks)
+        )
 
     def __str__(self) -> str:
         state = "converged" if self.converged else "NOT converged"
         return f"{state} after {self.steps} steps: {self.message}"
-
-
-class Recorder:
-    """Keeps the trace of an optimisation and tells whoever watches."""
-
-    def __init__(self, report: Report):
-        self.began, self.report = time.perf_counter(), report
-        self.trace: list[float] = []
-        self.seconds: list[float] = []
-        self.step_sizes: list[float] = []
-
-    def __call__(self, value: float, step_size: float = float("nan")) -> None:
-        self.trace.append(value)
-        self.seconds.append(time.perf_counter() - self.began)
-        self.step_sizes.append(step_size)
-        self.report(len(self.trace) - 1, value)
-
-    def result(self, converged: bool, message: str) -> FitResult:
-        """What has been recorded."""
-        steps = max(len(self.trace) - 1, 0)
-        return FitResult(
-            converged,
-            message,
-            steps,
-            tuple(self.trace),
-            tuple(self.seconds),
-            tuple(self.step_sizes),
-        )

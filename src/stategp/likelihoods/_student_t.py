@@ -43,7 +43,7 @@ class StudentT(Likelihood):
     quadrature: int = eqx.field(static=True)
 
     def __init__(self, *, df: Value = None, scale: Value = None, quadrature: int = _NODES):
-        self.df = positive("df", df, default=4.0, role="shape")
+        self.df = positive("df", df, default=4.0, role="tails")
         self.scale = positive("scale", scale, default=1.0, role="scale")
         self.quadrature = check_quadrature(quadrature)
 

@@ -15,15 +15,24 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from stategp._data import Observations
-from stategp._inference._bound import (
+from stategp._fitting._method import Collapsing
+from stategp._fitting._methods._laplace import refuse_several_latents
+from stategp._fitting._series import SeriesTask
+from stategp._inference import (
     Geometry,
     Latent,
+    Outcome,
     States,
+    Step,
+    Stepwise,
+    Watch,
     geometry,
     prior_mean,
+    pseudo_data,
+    run,
 )
-from stategp._inference._starting_values import pseudo_data
 from stategp._models import GP
+from stategp._posteriors import Posterior
 from stategp.chain import PairMarginals, Sites, sweep
 from stategp.parameters import log_prior, with_vector
 
@@ -34,7 +43,7 @@ STILL = 1e-9  # the largest relative change of a site that counts as none
 
 
 @dataclasses.dataclass(frozen=True)
-class PowerEP:
+class PowerEP(Collapsing):
     """``method=sg.PowerEP(power=0.5)``: power expectation propagation.
 
     `damping` is the share of each update that is taken; smaller is slower and safer.
@@ -47,12 +56,32 @@ class PowerEP:
     power: float = 1.0
     damping: float = 0.7
 
+    name, model = "ep", GP
+    plain_bound = False
+
     def __post_init__(self) -> None:
         numbers = all(isinstance(v, int | float) for v in (self.power, self.damping))
         if not (numbers and 0 < self.power <= 1 and 0 < self.damping <= 1):
             raise ValueError(
                 f"power and damping must lie in (0, 1], got {self.power!r} and {self.damping!r}"
             )
+
+    def check(self, model: GP, data: Any) -> None:
+        refuse_several_latents(self.name, model)
+        if np.any(np.asarray(data.weights) != 1):
+            raise ValueError("method='ep' does not take weights; use method='natural'")
+
+    def objective(self, model: GP, task: SeriesTask, warm: Any) -> Any:
+        return ep_objective(model, task.data, task.inducing, self)
+
+    def infer(self, model: GP, task: SeriesTask, warm: Any) -> Posterior:
+        guess = jnp.asarray(pseudo_data(model, task.data))
+        shape, state = starting_propagation(model, task.data, task.inducing, guess)
+        search = _Propagation(self, model, task, shape, state)
+        result = run(search, task.show)
+        state, evidence = search.best
+        sites, marginals = propagated(model, shape, state)
+        return task.posterior(model, (sites,), (marginals,), evidence, result, is_bound=False)
 
 
 class Propagating(NamedTuple):
@@ -218,3 +247,30 @@ def ep_objective(model: GP, data: Observations, inducing: States, method: PowerE
         return float(value), np.asarray(gradient)
 
     return function
+
+
+class _Propagation(Stepwise):
+    """Steps of EP until the sites stand still; a state is that of EP and its log p(y)."""
+
+    def __init__(
+        self, method: PowerEP, model: GP, task: SeriesTask, shape: Geometry, first: Propagating
+    ):
+        self.method, self.model, self.task = method, model, task
+        self.shape, self.first = shape, first
+        self.max_steps = task.settings.max_steps or MOST_STEPS
+        self.enough = task.settings.tolerance or STILL
+
+    def start(self) -> Any:
+        return self.first, jnp.nan
+
+    def step(self, state: Any, number: int) -> Step:
+        new = propagation_step(self.model, self.task.data, self.shape, state[0], self.method)
+        return Step(new, new[1], self.method.damping, known=new)
+
+    def judge(self, state: Any, watch: Watch) -> Outcome | None:
+        if state[0].change <= self.enough:
+            return Outcome.converged
+        return Outcome.sites_moving if np.isnan(state[0].change) else None
+
+    def exhausted(self, watch: Watch) -> Outcome:
+        return Outcome.sites_moving

@@ -14,20 +14,30 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data import Observations
-from stategp._inference._bound import (
+from stategp._fitting._method import Collapsing
+from stategp._fitting._methods._natural import Settler
+from stategp._fitting._series import SeriesTask
+from stategp._fitting._task import check_finite
+from stategp._inference import (
     Geometry,
     Latent,
     Q,
+    Settling,
     States,
+    begin,
     gather_sites,
     geometry,
     prior_mean,
+    pseudo_data,
+    run,
+    settle,
+    settle_fully,
     starting_sites,
 )
-from stategp._inference._natural import MOST_STEPS, TOLERANCE, Settling, begin, settle
-from stategp._inference._starting_values import pseudo_data
 from stategp._models import GP
+from stategp._posteriors import Posterior
 from stategp.chain import PairMarginals, Sites, Swept, sweep
+from stategp.likelihoods import Laplace as LaplaceNoise
 from stategp.parameters import log_prior, with_vector
 
 
@@ -107,8 +117,7 @@ def _laplace_objective(
         shape = geometry(moved, data.nodes, inducing)
         still = jax.lax.stop_gradient((moved, shape))
         sites = starting_sites(still[0], data, still[1], guess)
-        state = begin(still[0], data, still[1], sites, evaluate_mode)
-        state = settle(still[0], data, still[1], state, MOST_STEPS, TOLERANCE, evaluate_mode)
+        state = settle_fully(still[0], data, still[1], sites, evaluate_mode)
         mode = jax.lax.stop_gradient(state.q.marginals[0])
         return _evidence(moved, data, shape, mode) + log_prior(moved)
 
@@ -125,3 +134,47 @@ def laplace_objective(model: GP, data: Observations, inducing: States) -> Any:
         return float(value), np.asarray(gradient)
 
     return function
+
+
+def refuse_several_latents(name: str, model: GP) -> None:
+    """Refuse likelihoods that read several functions."""
+    if model.likelihood.latents > 1:
+        raise ValueError(
+            f"method={name!r} is for likelihoods with one latent function, not for "
+            f"{type(model.likelihood).__name__}; use method='natural'"
+        )
+
+
+class Laplace(Collapsing):
+    """The mode of the states, and the curvature there."""
+
+    name, model = "laplace", GP
+    plain_bound = False
+
+    def check(self, model: GP, data: Any) -> None:
+        refuse_several_latents(self.name, model)
+        if isinstance(model.likelihood, LaplaceNoise):
+            raise ValueError(
+                "Laplace's approximation needs a second derivative, which the Laplace likelihood "
+                "does not have; use method='natural' or 'ep'"
+            )
+
+    def objective(self, model: GP, task: SeriesTask, warm: Any) -> Any:
+        return laplace_objective(model, task.data, task.inducing)
+
+    def infer(self, model: GP, task: SeriesTask, warm: Any) -> Posterior:
+        guess = jnp.asarray(pseudo_data(model, task.data))
+        shape, state = starting_mode(model, task.data, task.inducing, guess)
+
+        def take(state: Settling) -> Settling:
+            return newton_steps(model, task.data, shape, state, 1, task.settings.settling)
+
+        state = take(state)
+        check_finite(model, state.q.elbo)
+        search = Settler(
+            model, task.data, state, take, task.settings.inference_steps, task.settings.tolerance
+        )
+        result = run(search, task.show)
+        q = search.best.q
+        evidence = float(laplace_evidence(model, task.data, shape, q.marginals[0]))
+        return task.posterior(model, q.sites, q.marginals, evidence, result, is_bound=False)

@@ -1,0 +1,53 @@
+"""The ways of inference, one in a file."""
+
+from typing import Any
+
+from stategp._fitting._method import Method
+from stategp._fitting._methods._additive import AdditiveNatural
+from stategp._fitting._methods._additive_minibatches import AdditiveInMinibatches
+from stategp._fitting._methods._deep import DeepGradient, DeepNatural
+from stategp._fitting._methods._gradient import Gradient
+from stategp._fitting._methods._laplace import Laplace
+from stategp._fitting._methods._natural import Logistic, Natural
+from stategp._fitting._methods._natural_first_order import NaturalInMinibatches, NaturalWithOptax
+from stategp._fitting._methods._power_ep import PowerEP
+from stategp._fitting._settings import Regime
+
+__all__ = ["Method", "PowerEP", "find_method"]
+
+METHODS: tuple[type[Method], ...] = (
+    Natural,
+    NaturalWithOptax,
+    NaturalInMinibatches,
+    Gradient,
+    Laplace,
+    PowerEP,
+    Logistic,
+    AdditiveNatural,
+    AdditiveInMinibatches,
+    DeepNatural,
+    DeepGradient,
+)
+
+
+def find_method(model: Any, method: Any, regime: Regime) -> Method:
+    """The method that was asked for, by name or as an object, if it goes with the model."""
+    names = dict.fromkeys(kind.name for kind in METHODS)
+    if not isinstance(method, Method) and method not in names:
+        listed = ", ".join(map(repr, names))
+        raise ValueError(f"method must be one of {listed} or an sg.PowerEP, got {method!r}")
+    name = method.name if isinstance(method, Method) else method
+    kinds = [kind for kind in METHODS if isinstance(model, kind.model) and kind.name == name]
+    if isinstance(method, Method) and isinstance(model, method.model):
+        kinds = [type(method)]
+    what = type(model).__name__
+    if not kinds:
+        known = ", ".join(
+            dict.fromkeys(repr(kind.name) for kind in METHODS if isinstance(model, kind.model))
+        )
+        raise ValueError(f"method={name!r} does not go with {what} models, which take {known}")
+    for kind in kinds:
+        if regime in kind.regimes:
+            return method if isinstance(method, Method) else kind()
+    ways = " or ".join(dict.fromkeys(way.value for kind in kinds for way in kind.regimes))
+    raise ValueError(f"method={name!r} of {what} models takes {ways}; asked for was {regime.value}")

@@ -1,0 +1,47 @@
+"""What there is to say about learned hyperparameters that ran away, in words."""
+
+from typing import Any
+
+import numpy as np
+
+from stategp._fitting._task import Task
+from stategp.parameters import Parameter, named_parameters
+
+LIGHTEST_TAILS = 1e4  # degrees of freedom at which a Student-t is as good as a Gaussian
+_FAR = 1e3  # ranges of the data beyond which a lengthscale says "constant"
+
+
+def remarks_on(model: Any, task: Task, edges: np.ndarray) -> list[str]:
+    """A sentence for every learned hyperparameter that the data do not hold.
+
+    `edges` is −1 or 1 for every coordinate of the hyperparameter vector that lies on the lower or
+    upper edge of the range that was searched.
+    """
+    remarks, position = [], 0
+    for name, parameter in named_parameters(model):
+        if not parameter.learned:
+            continue
+        size = parameter.value.size
+        remark = _remark(name, parameter, edges[position : position + size], task.span)
+        position += size
+        if remark is not None:
+            remarks.append(remark)
+    return remarks
+
+
+def _remark(name: str, parameter: Parameter, edges: np.ndarray, span: float | None) -> str | None:
+    values = np.atleast_1d(np.asarray(parameter.value)).ravel()
+    if parameter.role == "tails" and np.any(edges > 0):
+        return (
+            f"the data have no outliers: the tails of {name.split()[0]} became those of a "
+            "Gaussian, and Gaussian noise would do"
+        )
+    if parameter.role == "lengthscale" and span and np.any(values > _FAR * span):
+        return (
+            f"{name} ran to {values.max():.3g}, {values.max() / span:.2g} times the range of the "
+            "data: they only say that it is long, and its part hardly varies over them"
+        )
+    if np.any(edges):
+        value = values[np.argmax(np.abs(edges))]
+        return f"{name} stopped at {value:.3g}, the edge of the range searched"
+    return None

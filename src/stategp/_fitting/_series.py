@@ -1,0 +1,91 @@
+"""A Gaussian process on a series: what its methods are given, and the posterior they make."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from stategp._data import Observations
+from stategp._fitting._settings import Settings
+from stategp._fitting._task import Task, check_finite, larger_kernels
+from stategp._inference import ChainSites, FitResult, search_scales
+from stategp._models import GP
+from stategp._posteriors import Posterior
+from stategp._runtime import Progress, pad_inducing
+from stategp.chain import PairMarginals, Sites
+
+
+@dataclasses.dataclass(frozen=True)
+class SeriesTask(Task):
+    """Observations in order of x, and the inducing locations."""
+
+    data: Observations
+    inducing: Float[Array, " states"]  # padded to one of few sizes
+    states: int  # how many of them count
+
+    @staticmethod
+    def of(
+        data: Observations, inducing: np.ndarray, settings: Settings, show: Progress
+    ) -> "SeriesTask":
+        padded = pad_inducing(inducing) if settings.method.pads else inducing
+        return SeriesTask(settings, show, data, jnp.asarray(padded), len(inducing))
+
+    @property
+    def count(self) -> int:
+        return len(self.data)
+
+    @property
+    def span(self) -> float | None:
+        return float(self.data.x[-1] - self.data.x[0])
+
+    def scales(self, model: GP) -> np.ndarray:
+        return search_scales(model, self.data)
+
+    def refined(self, model: GP) -> "tuple[GP, SeriesTask] | None":
+        kernels = larger_kernels(model.kernels)
+        if kernels is None:
+            return None
+        return GP(tuple(kernels), model.likelihood, model.means), self
+
+    def posterior(
+        self,
+        model: GP,
+        sites: ChainSites,
+        marginals: tuple[PairMarginals, ...],
+        elbo: Any,
+        result: FitResult | None,
+        **flags: Any,
+    ) -> Posterior:
+        """What was found, without the inducing points that only fill up."""
+        check_finite(model, elbo)
+        pairs = zip(sites, marginals, strict=True)
+        kept = [unpadded(site, marginal, self.states) for site, marginal in pairs]
+        inducing = self.inducing[: self.states]
+        return Posterior(
+            model,
+            self.data,
+            inducing,
+            tuple(site for site, _ in kept),
+            tuple(marginal for _, marginal in kept),
+            float(elbo),
+            result,
+            **flags,
+        )
+
+
+def unpadded(sites: Sites, pairs: PairMarginals, states: int) -> tuple[Sites, PairMarginals]:
+    """A chain without the inducing points that only fill up."""
+    keep = np.append(np.arange(states), len(pairs.mean) - 1)  # the last interval stays last
+    sites, pairs = jax.tree.map(lambda leaf: leaf[keep], (sites, pairs))
+    return sites, _joined(pairs)
+
+
+def _joined(pairs: PairMarginals) -> PairMarginals:
+    """The last state is the same, to the last digit, seen from both sides."""
+    dim = pairs.mean.shape[1] // 2
+    mean = pairs.mean.at[-1, :dim].set(pairs.mean[-2, dim:])
+    covariance = pairs.covariance.at[-1, :dim, :dim].set(pairs.covariance[-2, dim:, dim:])
+    return PairMarginals(mean, covariance)
