@@ -5,13 +5,22 @@ import pytest
 
 import stategp as sg
 from stategp import kernels as k
+from stategp._fitting._automatic import exact_is_cheaper
+from stategp._fitting._methods import find_method
+from stategp._fitting._settings import choose_settings
 
 RNG = np.random.default_rng(0)
 X = np.sort(RNG.uniform(0, 20, 400))
 WAVE = np.sin(X)
 
 
-def test_gaussian_observations_have_an_exact_certificate():
+@pytest.fixture
+def choosing(monkeypatch):
+    """As if a state at every input cost more than choosing fewer."""
+    monkeypatch.setattr("stategp._fitting._automatic._PATIENCE", 0.0)
+
+
+def test_gaussian_observations_have_an_exact_certificate(choosing):
     y = WAVE + 0.3 * RNG.standard_normal(400)
     posterior = sg.fit(sg.GP(k.Matern52()), X, y, inducing="auto")
     found = posterior.certificate
@@ -29,10 +38,9 @@ def test_gaussian_observations_have_an_exact_certificate():
     assert str(found) in repr(posterior)
 
 
-def test_too_many_for_their_state_have_an_estimate(monkeypatch):
-    monkeypatch.setattr(
-        "stategp._fitting._automatic._AFFORDABLE", 9 * 400 - 1
-    )  # of three by three, one less
+def test_too_many_for_their_state_have_an_estimate(choosing, monkeypatch):
+    few = 9 * 400 - 1  # of three by three, one less
+    monkeypatch.setattr("stategp._fitting._automatic._AFFORDABLE", few)
     y = WAVE + 0.3 * np.random.default_rng(1).standard_normal(400)
     posterior = sg.fit(sg.GP(k.Matern52()), X, y, inducing="auto")
     found = posterior.certificate
@@ -42,7 +50,7 @@ def test_too_many_for_their_state_have_an_estimate(monkeypatch):
     assert "each further doubling" in str(found)
 
 
-def test_other_observations_have_an_estimate_that_is_not_too_small():
+def test_other_observations_have_an_estimate_that_is_not_too_small(choosing):
     y = RNG.poisson(np.exp(1 + WAVE)).astype(float)
     model = sg.GP(k.Matern32(variance=1.0, lengthscale=3.0), "poisson")
     posterior = sg.condition(model, X, y, inducing=sg.Auto(tolerance=0.5))
@@ -56,17 +64,18 @@ def test_other_observations_have_an_estimate_that_is_not_too_small():
     assert "each further doubling" in str(found)
 
 
-def test_a_wave_much_shorter_than_the_span_is_not_called_noise():
+def test_a_wave_much_shorter_than_the_span_is_not_called_noise(choosing):
     x = np.linspace(0, 100, 1000)  # ten points per period
     y = np.sin(2 * np.pi * x) + 0.1 * RNG.standard_normal(1000)
     posterior = sg.fit(sg.GP(k.Matern52()), x, y, inducing="auto")
     assert float(posterior.model.likelihood.variance) < 0.05
 
 
-def test_interrupted_between_fits_keeps_the_last_one(monkeypatch):
+def test_interrupted_between_fits_keeps_the_last_one(choosing, monkeypatch):
     import stategp._fitting._fitting as fitting
+    from stategp._fitting._methods._natural import Natural
 
-    real, fits = (fitting.infer, fitting.learn_posterior), []
+    real, fits = (fitting.infer, Natural.learn), []
 
     def learn(*arguments):
         fits.append(real[1](*arguments))
@@ -78,7 +87,7 @@ def test_interrupted_between_fits_keeps_the_last_one(monkeypatch):
         return real[0](*arguments)
 
     monkeypatch.setattr(fitting, "infer", infer)
-    monkeypatch.setattr(fitting, "learn_posterior", learn)
+    monkeypatch.setattr(Natural, "learn", learn)
     model = sg.GP(k.Matern52(variance=1.0, lengthscale=3.0))
     posterior = sg.condition(model, X, WAVE, inducing=sg.Auto(tolerance=0.5))
     assert not posterior.certificate.reached
@@ -118,3 +127,38 @@ def test_no_certificate_where_the_user_chose():
 def test_a_tolerance_must_be_positive():
     with pytest.raises(ValueError, match="tolerance must be positive"):
         sg.Auto(tolerance=0.0)
+
+
+def test_the_exact_answer_is_taken_where_it_is_cheaper():
+    y = WAVE + 0.3 * np.random.default_rng(2).standard_normal(400)
+    posterior = sg.fit(sg.GP(k.Matern32()), X, y)
+    at_data = sg.fit(sg.GP(k.Matern32()), X, y, inducing="data")
+    assert len(posterior.inducing) == 400
+    assert posterior.certificate.error == 0
+    assert posterior.elbo >= at_data.elbo - 1e-6
+    settings = choose_settings(
+        lambda regime: find_method(posterior.model, "natural", regime),
+        stochastic=False, optimiser=None, batch_size=None, step_size=None,
+        starts=1, seed=0, max_steps=None, tolerance=None,
+    )  # fmt: skip
+    seasons = sg.GP(k.Matern52() + k.Periodic(order=5) + k.Periodic(order=5))
+    counts = sg.GP(k.Matern52() + k.Periodic(order=5), "poisson")
+    cheap = [exact_is_cheaper(model, 2_700, settings) for model in (posterior.model, seasons)]
+    assert cheap == [True, False]
+    assert exact_is_cheaper(seasons, 700, settings)
+    assert not exact_is_cheaper(counts, 2_700, settings)
+    assert not exact_is_cheaper(posterior.model, 10**6, settings)
+
+
+def test_a_worse_optimum_of_few_inducing_points_is_left_again(choosing):
+    """Learned with too few, a rough part looks like noise; more of them start afresh too."""
+    rng = np.random.default_rng(5)
+    x = np.arange(400.0)
+    rough = np.zeros(400)
+    for i in range(1, 400):
+        rough[i] = 0.7 * rough[i - 1] + rng.standard_normal()
+    y = rough + 5 * np.sin(x / 60)
+    kernel = k.Matern52() + k.Matern12()
+    chosen = sg.fit(sg.GP(kernel), x, y)
+    exact = sg.fit(sg.GP(kernel), x, y, inducing="data")
+    assert chosen.log_marginal_likelihood() > exact.elbo - 0.5

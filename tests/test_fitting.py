@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 
 import stategp as sg
 from stategp import kernels as k
+from stategp._fitting._methods._natural import Natural
 from stategp._inference import LBFGS, run
 from stategp.parameters import to_vector, with_vector
 from tests import dense
@@ -212,3 +213,59 @@ def test_a_series_that_would_need_endless_harmonics_is_not_called_converged():
             rng.standard_normal(40),
         )
     assert np.isfinite(posterior.elbo)
+
+
+def test_tails_without_outliers_end_as_gaussian_and_say_so():
+    rng = np.random.default_rng(3)
+    y = np.sin(X) + 0.1 * rng.standard_normal(60)
+    posterior = sg.fit(sg.GP(k.Matern52(), "student_t"), X, y, inducing=20)
+    assert posterior.fit_result.outcome is sg.Outcome.converged
+    assert "Gaussian noise would do" in str(posterior.fit_result)
+    assert float(posterior.model.likelihood.df) <= 1.001e4
+
+
+def test_a_lengthscale_that_runs_away_is_not_passed_over_in_silence():
+    rng = np.random.default_rng(3)
+    level = 3.0 + 0.1 * rng.standard_normal(60)
+    posterior = sg.fit(sg.GP(k.Matern12()), X, level, inducing=20)
+    assert float(posterior.model.kernel.lengthscale) > 1e3 * (X[-1] - X[0])
+    assert "Matern12 lengthscale ran to" in posterior.fit_result.message
+
+
+def test_an_optimiser_with_nothing_to_learn_takes_no_steps():
+    plain = sg.condition(gp(), X, Y, inducing=20)
+    with_adam = sg.condition(gp(), X, Y, inducing=20, optimiser="adam")
+    assert with_adam.fit_result is None
+    assert with_adam.elbo == plain.elbo
+
+
+def test_methods_are_objects_and_a_user_may_bring_one():
+    class Twice(Natural):
+        name = "twice"
+
+        def infer(self, model, task, warm):
+            first = super().infer(model, task, warm)
+            return super().infer(model, task, first.sites if warm is None else warm)
+
+    posterior = sg.condition(gp(), X, Y, inducing=20, method=Twice())
+    assert posterior.elbo == sg.condition(gp(), X, Y, inducing=20).elbo
+    with pytest.raises(ValueError, match="does not go with AdditiveGP models"):
+        sg.fit(sg.AdditiveGP([k.Matern32()]), X[:, None], Y, method=Twice())
+
+
+def test_an_interrupted_start_keeps_the_ones_before(monkeypatch):
+    import stategp._fitting._hyperparameters as hyperparameters
+
+    real, calls = hyperparameters.run, []
+
+    def run(*arguments):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(hyperparameters, "run", run)
+    with pytest.warns(sg.NotConvergedWarning, match="interrupted"):
+        posterior = sg.fit(gp(), X, Y, inducing=20, starts=3)
+    assert posterior.fit_result.outcome is sg.Outcome.interrupted
+    assert len(calls) == 2

@@ -215,7 +215,7 @@ def test_bad_models_are_named():
     with pytest.raises(ValueError, match="the mean of an additive model"):
         sg.AdditiveGP([k.Matern32()], mean=np.sin)
     for wrong in ({"method": "laplace"}, {"optimiser": "adam"}, {"starts": 2}):
-        with pytest.raises(ValueError, match="AdditiveGP models|one start"):
+        with pytest.raises(ValueError, match=r"AdditiveGP models|one start"):
             sg.fit(two_inputs(), x, y, **wrong)
     with pytest.raises(ValueError, match="inducing names 'age'"):
         sg.condition(two_inputs(), x, y, inducing={"age": 3})

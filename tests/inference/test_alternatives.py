@@ -127,7 +127,7 @@ def test_what_does_not_go_together_is_refused_in_words():
         sg.condition(LOGIT, X, Y, method="ep", weights=np.full(N, 2.0))
     with pytest.raises(ValueError, match="method must be one of"):
         sg.condition(LOGIT, X, Y, method="mcmc")
-    with pytest.raises(ValueError, match="GP models takes all data.*asked for was minibatches"):
+    with pytest.raises(ValueError, match=r"GP models takes all data.*asked for was minibatches"):
         sg.fit(LOGIT, X, Y, method="laplace", batch_size=10)
     with pytest.raises(ValueError, match="takes all data with optimiser='lbfgs'"):
         sg.fit(LOGIT, X, Y, method="laplace", optimiser="adam")
