@@ -5,6 +5,7 @@ a page quotes is named here with the words around it; the command writes them in
 (after the file has been replaced), and tests/test_figures.py compares them.
 """
 
+import datetime
 import json
 import re
 from pathlib import Path
@@ -13,20 +14,6 @@ from benchmarks import targets
 
 DOCS = Path(__file__).parent.parent / "docs"
 STORED = DOCS / "performance-full-run.json"
-MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
 
 
 class Run:
@@ -90,7 +77,7 @@ def phrases(run: Run) -> dict[str, list[tuple[str, list[str]]]]:
 
     most = run.one("memory", "gaussian, N=1e7, M=1000")
     least = run.one("memory", "gaussian, N=1e6, M=1000")
-    year, month, day = run.stored["date"].split("-")
+    date = datetime.date.fromisoformat(run.stored["date"])
     whole = sum(result["process_seconds"] for result in run.results)
     state = {
         kernel: short(per_state(kernel, 10**4), 1e-6)
@@ -111,7 +98,7 @@ def phrases(run: Run) -> dict[str, list[tuple[str, list[str]]]]:
     return {
         "performance.md": [
             ("takes {} minutes", [f"{whole / 60:.0f}"]),
-            ("AMD EPYC, {} JAX", [f"{int(day)} {MONTHS[int(month) - 1]} {year},"]),
+            ("AMD EPYC, {} JAX", [f"{date.day} {date:%B %Y},"]),
             ("JAX {}, double", [run.one("elbo")["versions"]["jax"]]),
             ("that takes {} ms for a million", [milliseconds(run.seconds("pack"))]),
             ("data** costs {} ns per observation", [rows("elbo")]),
@@ -123,7 +110,7 @@ def phrases(run: Run) -> dict[str, list[tuple[str, list[str]]]]:
             ("cost {} to {} µs each at d = 8 and {} to {} µs at d = 16", ranges),
             ("takes {} ms in place of {} ms, and {} ms in place of {} ms", sde),
             (
-                "That is {} times faster than tinygp's gradient, and {} times slower than celerite2's",
+                "That is {} times faster than tinygp's gradient, and {} times slower than",
                 [
                     f"{exact('exact+gradient', 'tinygp') / ours:.1f}",
                     f"{ours / exact('exact+gradient', 'celerite2'):.1f}",
@@ -150,8 +137,8 @@ def phrases(run: Run) -> dict[str, list[tuple[str, list[str]]]]:
             ),
             ("take {} ms for the bound", [milliseconds(run.seconds("elbo+gradient", BERNOULLI))]),
             (
-                "costs {} µs per inducing state at d = 2 and {} µs at d = 3, but {} µs at d = 8 and "
-                "{} µs at d = 16",
+                "costs {} µs per inducing state at d = 2 and {} µs at d = 3, but {} µs at d = 8 "
+                "and {} µs at d = 16",
                 list(state.values()),
             ),
             (

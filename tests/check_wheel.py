@@ -1,4 +1,4 @@
-"""Build the wheel, install it into an empty environment, run README's example from it: `make wheel`.
+"""`make wheel`: build it, install it into an empty environment, run README's example from it.
 
 First without extras: the example runs, and what needs an extra says which. Then with
 `stategp[all]`: all of README's Python runs. Nothing of the checkout is on the path.
@@ -14,13 +14,21 @@ from pathlib import Path
 
 from pages import ROOT, blocks
 
-PACKAGE = ROOT / "src" / "stategp"
 # What is asked for without its extra, and the extra that the answer has to name.
 EXTRAS = {
     "sg.GPRegressor": "stategp[sklearn]",
     "sg.plots": "stategp[plot]",
     "sg.Forecaster().fit({'ds': [1.0, 2.0], 'y': [1.0, 2.0]})": "stategp[frames]",
 }
+WITHOUT = """
+import stategp as sg
+try:
+    {asked}
+except ImportError as error:
+    assert "{extra}" in str(error), error
+else:
+    raise SystemExit("no error without the extra {extra}")
+"""
 
 
 def main() -> None:
@@ -44,14 +52,13 @@ def check_contents(wheel: Path) -> None:
     """Every file of the package, and nothing beside it."""
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
-    files = (file for file in PACKAGE.rglob("*") if file.is_file())
-    wanted = {
-        file.relative_to(PACKAGE.parent).as_posix() for file in files if file.suffix != ".pyc"
-    }
+    source = ROOT / "src"
+    files = (file for file in source.rglob("*") if file.is_file() and file.suffix != ".pyc")
+    wanted = {file.relative_to(source).as_posix() for file in files}
     if packed != wanted:
         missing, others = sorted(wanted - packed), sorted(packed - wanted)
         sys.exit(f"the wheel lacks {missing} and has, beside the package, {others}")
-    print(f"{wheel.name}: {len(packed)} files, those of src/stategp")
+    print(f"{wheel.name}: {len(packed)} files, those of src")
 
 
 def check_alone(environment: Path, wheel: Path) -> None:
@@ -60,9 +67,7 @@ def check_alone(environment: Path, wheel: Path) -> None:
     run(environment, first)
     print("without extras: README's example runs")
     for asked, extra in EXTRAS.items():
-        run(environment, f"import stategp as sg\ntry:\n    {asked}\n"
-            f"except ImportError as error:\n    assert {extra!r} in str(error), error\n"
-            f"else:\n    raise SystemExit({asked!r} + ' was there without its extra')\n")  # fmt: skip
+        run(environment, WITHOUT.format(asked=asked, extra=extra))
     command = subprocess.run(
         [environment / "bin" / "stategp"], capture_output=True, text=True, env=plain()
     )
@@ -75,12 +80,8 @@ def check_with_extras(environment: Path, wheel: Path) -> None:
     pip(python_of(environment), "install", "--no-compile", f"{wheel}[all]", "pandas")
     codes = [code for language, code in blocks(ROOT / "README.md") if language == "python"]
     run(environment, "\n".join(codes))
-    subprocess.run(
-        [environment / "bin" / "stategp", "--version"],
-        check=True,
-        env=plain(),
-        stdout=subprocess.DEVNULL,
-    )
+    command = [environment / "bin" / "stategp", "--version"]
+    subprocess.run(command, check=True, env=plain(), stdout=subprocess.DEVNULL)
     print(f"with stategp[all]: README's {len(codes)} blocks of Python run, and the command")
 
 

@@ -10,41 +10,23 @@ import pytest
 import stategp as sg
 from tests.pages import ROOT
 
-INTERFACE = [
-    "AdditiveGP",
+MODELS = ["AdditiveGP", "DeepGP", "GP", "Layer"]
+FITTING = ["Auto", "LogPosterior", "NotConvergedWarning", "PowerEP"]
+POSTERIORS = [
     "AdditivePosterior",
-    "Auto",
     "Certificate",
-    "DeepGP",
     "DeepPosterior",
     "FitResult",
-    "Forecaster",
-    "GP",
-    "GPClassifier",
-    "GPRegressor",
-    "Layer",
-    "LogPosterior",
-    "NotConvergedWarning",
-    "Parameter",
+    "Outcome",
     "Posterior",
-    "PowerEP",
-    "chain",
-    "condition",
-    "data",
-    "fit",
-    "fixed",
-    "kernels",
-    "likelihoods",
-    "load",
-    "log_posterior",
-    "means",
-    "parameter",
-    "parse_kernel",
-    "plots",
-    "priors",
-    "report",
-    "write_kernel",
 ]
+DOORS = ["Forecaster", "GPClassifier", "GPRegressor", "Parameter"]
+FUNCTIONS = ["condition", "fit", "fixed", "load", "log_posterior", "parameter"]
+EXPRESSIONS = ["parse_kernel", "write_kernel"]
+MODULES = ["chain", "data", "kernels", "likelihoods", "means", "plots", "priors", "report"]
+INTERFACE = sorted(
+    MODELS + FITTING + POSTERIORS + DOORS + FUNCTIONS + EXPRESSIONS + MODULES,
+)
 DATA_SETS = ["aircraft", "airline", "co2", "coal", "motorcycle", "solar", "vowel"]
 
 
@@ -73,14 +55,10 @@ def test_what_is_not_there_is_an_attribute_error():
         _ = sg.GPs
 
 
-def test_the_data_sets_are_functions_and_what_they_return():
-    functions = [name for name in sg.data.__all__ if callable_in_lower_case(name)]
-    assert functions == DATA_SETS
-    assert all(isinstance(getattr(sg.data, name), type) for name in set(sg.data.__all__) - set(DATA_SETS))  # fmt: skip
-
-
-def callable_in_lower_case(name):
-    return name.islower() and callable(getattr(sg.data, name))
+def test_data_are_the_loaders_and_the_classes_of_what_they_return():
+    classes = [name for name in sg.data.__all__ if isinstance(getattr(sg.data, name), type)]
+    assert sorted(set(sg.data.__all__) - set(classes)) == DATA_SETS
+    assert all(callable(getattr(sg.data, name)) for name in DATA_SETS)
 
 
 def test_the_version_is_that_of_the_installed_package_and_of_the_citation():

@@ -11,8 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from stategp._forecasting._axis import TimeAxis
-from stategp._forecasting._frames import as_frame, clock_times
+from stategp._forecasting import TimeAxis, as_frame, clock_times
 
 TABLES = (".csv", ".parquet", ".pq")
 _TIMES = ("ds", "time", "date", "datetime", "timestamp", "t", "x")
