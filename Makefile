@@ -4,12 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 # The studies, each `make NAME`; they need the data sets (STATEGP_DATA, or the network).
-STUDIES := solar audio airline time-warp natural-gradients classification complexity co2 coal motorcycle aircraft step additive-variances minibatches automatic-inducing hostile
+STUDIES := $(shell $(PYTHON) -I experiments/stategp_experiments/__main__.py --names 2>/dev/null)
 
-.PHONY: help demo test lint types unit format docs estimator-checks bench experiments clean $(STUDIES)
+PIP := -m pip --disable-pip-version-check
+DEVELOPMENT := $(VENV)/.dev-ready
+SOURCES := $(shell find src -type f ! -name '*.pyc')
+# Checks that passed, and pass again as long as none of the files they depend on changes.
+CHECKED := build/checked
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint types docs wheel lower-bounds unit format estimator-checks bench experiments clean $(STUDIES)
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
-	@echo "studies:    $(STUDIES)"
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
+	@echo "studies:          $(STUDIES)"
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "make: '$(PYTHON)' not found; give one: make PYTHON=python3" >&2; exit 2; }
@@ -17,45 +24,56 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo-ready: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
+	$(BIN)/python $(PIP) install --quiet -e '.[all]'
 	@touch $@
 
-$(VENV)/.dev-ready: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+$(DEVELOPMENT): pyproject.toml experiments/pyproject.toml | $(BIN)/python
+	$(BIN)/python $(PIP) install --quiet -e '.[dev]' -e experiments
 	@touch $@ $(VENV)/.demo-ready
 
 demo: $(VENV)/.demo-ready  ## simulate counts, fit, forecast, draw, report: demo-output/
 	$(BIN)/stategp demo
 
-test: lint types unit  ## lint, types and tests: what continuous integration runs
+test: lint types docs wheel lower-bounds unit  ## all that follows down to `unit`: what continuous integration runs
 
-lint: $(VENV)/.dev-ready
+lint: $(DEVELOPMENT)  ## ruff: lint and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.dev-ready
+types: $(DEVELOPMENT)  ## mypy, strict
 	$(BIN)/mypy
 
-unit: $(VENV)/.dev-ready
+docs: site/index.html  ## build the documentation into site/, warnings as errors
+site/index.html: mkdocs.yml $(shell find docs -type f) $(SOURCES) | $(DEVELOPMENT)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+wheel: $(CHECKED)/wheel  ## install the built wheel into an empty environment, run README's example from it
+$(CHECKED)/wheel: pyproject.toml README.md tests/check_wheel.py tests/pages.py $(SOURCES) | $(BIN)/python
+	$(BIN)/python tests/check_wheel.py
+	@mkdir -p $(@D) && touch $@
+
+lower-bounds: $(CHECKED)/lower-bounds  ## some tests with the lowest versions that pyproject.toml allows
+$(CHECKED)/lower-bounds: tests/check_lower_bounds.py tests/lower-bounds.txt pyproject.toml $(SOURCES) | $(BIN)/python
+	$(BIN)/python tests/check_lower_bounds.py build/lower-bounds
+	@mkdir -p $(@D) && touch $@
+
+unit: $(DEVELOPMENT)  ## pytest
 	$(BIN)/pytest
 
-format: $(VENV)/.dev-ready  ## format and fix what ruff can fix
+format: $(DEVELOPMENT)  ## format and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(VENV)/.dev-ready  ## build the documentation into site/, warnings as errors
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-
-estimator-checks: $(VENV)/.dev-ready  ## scikit-learn's check_estimator, all of it, defaults
+estimator-checks: $(DEVELOPMENT)  ## scikit-learn's check_estimator, all of it, defaults
 	STATEGP_ALL_CHECKS=1 $(BIN)/pytest -v -k test_scikit_learn tests/test_estimators.py
 
-bench: $(VENV)/.dev-ready  ## stategp and its peers side by side (QUICK=1: a few minutes)
+bench: $(DEVELOPMENT)  ## stategp and its peers side by side (QUICK=1: a few minutes)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ALONE),--without-peers) --python $(PYTHON)
 
-experiments: $(VENV)/.dev-ready  ## every experiment of the paper (QUICK=1: within ten minutes)
+experiments: $(DEVELOPMENT)  ## every experiment of the paper (QUICK=1: within ten minutes)
 	$(BIN)/stategp-experiments all $(if $(QUICK),--quick)
 
-$(STUDIES): $(VENV)/.dev-ready
+$(STUDIES): $(DEVELOPMENT)
 	$(BIN)/stategp-experiments $@ $(if $(QUICK),--quick)
 
 clean:  ## remove the environment and caches

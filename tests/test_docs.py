@@ -16,11 +16,10 @@ import pytest
 
 import stategp as sg
 from stategp._command import main
+from tests.pages import ROOT, blocks
 
-ROOT = Path(__file__).parent.parent
 GUIDE = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 REFERENCE = sorted((ROOT / "docs" / "api").glob("*.md"))
-BLOCK = re.compile(r"^```(python|pycon|console)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 NAMES = {page: str(page.relative_to(ROOT).with_suffix("")) for page in GUIDE + REFERENCE}
 
 
@@ -30,7 +29,7 @@ def test_code_runs(page, tmp_path, monkeypatch):
     names: dict = {}
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # what a user would see, not what our tests forbid
-        for language, block in BLOCK.findall(page.read_text()):
+        for language, block in blocks(page):
             if language == "python":
                 exec(compile(block, str(page), "exec"), names)
             elif language == "pycon":

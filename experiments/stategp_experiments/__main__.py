@@ -3,6 +3,7 @@
 stategp-experiments                      the list
 stategp-experiments solar --quick        one, in a small form
 stategp-experiments all --quick          every experiment of the paper, one after another
+stategp-experiments --names              the names alone, for scripts
 """
 
 import ast
@@ -38,6 +39,9 @@ def main() -> None:
     name, *arguments = sys.argv[1:] or ["--help"]
     if name in ("-h", "--help"):
         print(listing())
+        return
+    if name == "--names":
+        print(*PAPER, *OTHERS)
         return
     if name not in (*PAPER, *OTHERS, "all"):
         sys.exit(f"stategp-experiments: no experiment {name!r}\n\n{listing()}")

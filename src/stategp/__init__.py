@@ -35,6 +35,8 @@ from stategp._models import GP, AdditiveGP, DeepGP, Layer
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
 from stategp.parameters import Parameter, fixed, parameter
 
+__version__ = "0.1.0.dev0"
+
 _LAZY = {"GPClassifier": "_estimators", "GPRegressor": "_estimators", "plots": "", "report": ""}
 
 
@@ -44,6 +46,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'stategp' has no attribute {name!r}")
     module = importlib.import_module(f"stategp.{_LAZY[name] or name}")
     return getattr(module, name) if _LAZY[name] else module
+
+
+def __dir__() -> list[str]:
+    """The interface, with what is loaded when somebody asks for it, and nothing else."""
+    return sorted([*__all__, "__version__"])
 
 
 __all__ = [

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import stategp as sg
-from stategp import _linalg, _recursion, chain
+from stategp import _linalg, chain
 from stategp._linalg import apply, in_entries, psd_solve, tilt, times
 from stategp._projection import project
+from stategp.chain import _recursion
 from tests import jitted
 
 

@@ -1,6 +1,9 @@
 """The command `stategp-experiments`, and what all studies share."""
 
 import json
+import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import stategp_experiments
 from stategp_experiments import __main__ as command
 from stategp_experiments import studies
 
+ROOT = Path(__file__).parents[2]
 HERE = Path(stategp_experiments.__file__).parent
 SHARED = {"__init__", "__main__", "studies", "folds", "baselines", "fourier", "additive_adam"}
 PARTS = {"airline_methods", "airline_starts"}
@@ -79,9 +83,24 @@ def test_numbers_come_with_their_origin_and_pictures_as_png_and_pdf(tmp_path):
     assert left == ["picture.pdf", "picture.png"]
 
 
-def test_make_knows_every_study():
-    root = Path(__file__).parents[2]
-    made = (root / "Makefile").read_text().split("STUDIES := ")[1].splitlines()[0].split()
-    assert made == [*command.PAPER, *command.OTHERS]
-    scripts = tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts["stategp-experiments"] == "stategp_experiments.__main__:main"
+def test_make_has_the_list_from_here():
+    """Asked with nothing but Python: `make` reads it before anything is installed."""
+    names = [*command.PAPER, *command.OTHERS]
+    asked = [sys.executable, "-I", "-S", command.__file__, "--names"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == names
+    asked = ["make", "-C", str(ROOT), "help", f"PYTHON={sys.executable}"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    assert f"studies: {' '.join(names)}" in re.sub(" +", " ", done.stdout)
+
+
+def test_the_studies_are_no_part_of_the_package():
+    package, studies_ = (
+        tomllib.loads((folder / "pyproject.toml").read_text())
+        for folder in (ROOT, ROOT / "experiments")
+    )
+    assert list(package["project"]["scripts"]) == ["stategp"]
+    assert studies_["project"]["scripts"] == {
+        "stategp-experiments": "stategp_experiments.__main__:main"
+    }
+    assert "experiments" not in str(package["tool"]["hatch"])

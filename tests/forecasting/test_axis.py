@@ -160,7 +160,7 @@ def test_columns_and_indices_of_every_library(zone):
     expected = column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy().astype("datetime64[us]")
     for values in (column, pd.Index(column), pl.from_pandas(column), pa.Array.from_pandas(column)):
         found = times_of(values)
-        np.testing.assert_array_equal(found.values.astype("datetime64[us]"), expected)
+        np.testing.assert_array_equal(found.values.astype(f"datetime64[{found.unit}]"), expected)
         assert found.zone is not None
     for values in (days, pl.Series(days.to_list()), [d.date() for d in days]):
         assert times_of(values).zone is None

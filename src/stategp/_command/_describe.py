@@ -7,9 +7,7 @@ import numpy as np
 
 from stategp._command._tables import read_table, span_in_words
 from stategp._durations import describe
-from stategp._forecasting._axis import TimeAxis
-from stategp._forecasting._defaults import default_kernel
-from stategp._forecasting._frames import as_frame, number_column, time_column
+from stategp._forecasting import TimeAxis, as_frame, default_kernel, number_column, time_column
 from stategp._story import user_units
 
 

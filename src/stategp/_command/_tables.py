@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stategp._forecasting._axis import TimeAxis
-from stategp._forecasting._frames import as_frame, clock_times
+from stategp._forecasting import TimeAxis, as_frame, clock_times
 from stategp._runtime import replacing
 
 TABLES = (".csv", ".parquet", ".pq")

@@ -13,6 +13,7 @@
 """
 
 from stategp._expressions._parse import parse_kernel
+from stategp._expressions._tokens import tokenize
 from stategp._expressions._write import write_kernel
 
-__all__ = ["parse_kernel", "write_kernel"]
+__all__ = ["parse_kernel", "tokenize", "write_kernel"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from stategp._data import distinct_inputs
 from stategp._durations import days, describe
-from stategp._expressions._tokens import tokenize
+from stategp._expressions import tokenize
 from stategp._inference import strongest_period
 from stategp.kernels import Kernel
 from stategp.parameters import Parameter, map_parameters

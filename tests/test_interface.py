@@ -1,0 +1,73 @@
+"""What users see of the package: these names, no others, and the reference lists the same."""
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+
+import pytest
+
+import stategp as sg
+from tests.pages import ROOT
+
+MODELS = ["AdditiveGP", "DeepGP", "GP", "Layer"]
+FITTING = ["Auto", "LogPosterior", "NotConvergedWarning", "PowerEP"]
+POSTERIORS = [
+    "AdditivePosterior",
+    "Certificate",
+    "DeepPosterior",
+    "FitResult",
+    "Outcome",
+    "Posterior",
+]
+DOORS = ["Forecaster", "GPClassifier", "GPRegressor", "Parameter"]
+FUNCTIONS = ["condition", "fit", "fixed", "load", "log_posterior", "parameter"]
+EXPRESSIONS = ["parse_kernel", "write_kernel"]
+MODULES = ["chain", "data", "kernels", "likelihoods", "means", "plots", "priors", "report"]
+INTERFACE = sorted(
+    MODELS + FITTING + POSTERIORS + DOORS + FUNCTIONS + EXPRESSIONS + MODULES,
+)
+DATA_SETS = ["aircraft", "airline", "co2", "coal", "motorcycle", "solar", "vowel"]
+
+
+def test_dir_lists_the_interface_and_nothing_else():
+    assert dir(sg) == sorted([*INTERFACE, "__version__"])
+    assert sorted(sg.__all__) == INTERFACE
+
+
+@pytest.mark.parametrize("name", INTERFACE)
+def test_every_name_is_there(name):
+    assert getattr(sg, name) is not None
+
+
+def test_what_needs_libraries_of_its_own_is_loaded_when_asked_for():
+    code = (
+        "import sys, stategp; dir(stategp);"
+        "print([name for name in ('sklearn', 'matplotlib', 'pandas', 'typer', 'pyarrow')"
+        " if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_what_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'stategp' has no attribute 'GPs'"):
+        _ = sg.GPs
+
+
+def test_data_are_the_loaders_and_the_classes_of_what_they_return():
+    classes = [name for name in sg.data.__all__ if isinstance(getattr(sg.data, name), type)]
+    assert sorted(set(sg.data.__all__) - set(classes)) == DATA_SETS
+    assert all(callable(getattr(sg.data, name)) for name in DATA_SETS)
+
+
+def test_the_version_is_that_of_the_installed_package_and_of_the_citation():
+    assert sg.__version__ == importlib.metadata.version("stategp")
+    assert f"version: {sg.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_reference_lists_the_same_names():
+    page = (ROOT / "docs/api/index.md").read_text()
+    rows = [line.split("|")[2] for line in page.splitlines() if line.startswith("| [")]
+    listed = [name.removeprefix("sg.") for row in rows for name in re.findall(r"`([\w.]+)`", row)]
+    assert sorted(listed) == INTERFACE

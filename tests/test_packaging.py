@@ -1,0 +1,36 @@
+"""What pyproject.toml promises about versions is what `make lower-bounds` tries."""
+
+import itertools
+import re
+import tomllib
+
+import tests.check_lower_bounds as lower
+from tests.pages import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+PINS = dict(re.findall(r"^([\w-]+)==([\w.]+)$", lower.VERSIONS.read_text(), flags=re.MULTILINE))
+
+
+def bounds(requirements):
+    found = [re.fullmatch(r"([\w-]+)>=([\w.]+)", each) for each in requirements]
+    return {match[1]: match[2] for match in found if match}
+
+
+def test_what_is_tried_is_the_lowest_that_is_allowed():
+    for_users = ("plot", "data", "frames", "sklearn", "cli")
+    asked = bounds(PROJECT["dependencies"])
+    for extra in for_users:
+        asked |= bounds(EXTRAS[extra])
+    frames = {name: bounds(EXTRAS["dev"])[name] for name in ("pandas", "polars")}
+    assert (asked | frames | {"jaxlib": asked["jax"]}).items() == PINS.items()
+
+
+def test_every_dependency_has_a_lower_bound():
+    for requirement in [*PROJECT["dependencies"], *itertools.chain(*EXTRAS.values())]:
+        assert ">=" in requirement or requirement.startswith("stategp["), requirement
+
+
+def test_tests_are_named_for_every_library():
+    named = {name for libraries in lower.TESTS for name in libraries.split(", ")}
+    assert named | {"jaxlib"} == set(PINS)
