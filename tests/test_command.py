@@ -65,6 +65,7 @@ def run(folder, monkeypatch, capfdbinary):
     """Run the command in that folder: exit code, standard output, standard error."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("stategp._command.leave", sys.exit)  # the process goes on here
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["stategp", *map(str, arguments)])
@@ -187,20 +188,20 @@ FIT = ("fit", "visits.csv", "--target", "visits")
         (("fit", "folder"), "folder is a folder"),
         (("fit", "empty.csv"), "empty.csv is empty"),
         (("fit", "header.csv"), "header.csv has no rows"),
-        (("fit", "ragged.csv"), "ragged.csv does not read as csv"),
-        (("fit", "semicolons.csv"), "separated by semicolons; commas are expected"),
+        (("fit", "ragged.csv"), "does not read as csv: row 2 has 1 cell, and its header has 2"),
+        (("fit", "semicolons.csv", "--sep", ","), "there is no column for the target"),
         (("fit", "other.parquet"), "other.parquet does not read as parquet"),
         (("fit", "twice.csv", "--target", "y"), "have the same name"),
-        (("fit", "visits.stategp"), "should end in .csv or .parquet"),
+        (("fit", "visits.stategp"), "should end in .csv, .tsv (also .csv.gz) or .parquet"),
         (("fit", "visits.csv"), "Give --target; the columns of visits.csv are 'date', 'visits'"),
         (("fit", "visits.csv", "--target", "sales"), "there is no column 'sales'"),
         (("fit", "visits.parquet", "--target", "sales"), "there is no column 'sales'"),
         ((*FIT, "--time", "when"), "there is no column 'when'"),
         ((*FIT, "--exposure", "size"), "there is no column 'size'"),
         ((*FIT, "--exposure", "hours"), "exposure has no meaning for Gaussian"),
-        (("fit", "visits.csv", "--target", "note"), "row 0 is 'text'"),
-        (("fit", "dates.csv", "--target", "visits"), "row 0 is '32 May', which does not read as a"),
-        (("fit", "negative.csv", "--target", "visits", "-l", "poisson"), "must be a count"),
+        (("fit", "visits.csv", "--target", "note"), "note' of visits.csv: row 2 is 'text'"),
+        (("fit", "dates.csv", "--target", "visits"), "row 2 is '32 May', which does not read as a"),
+        (("fit", "negative.csv", "--target", "visits", "-l", "poisson"), "row 2 is -1"),
         ((*FIT, "-k", "matern"), "unknown kernel 'matern'"),
         ((*FIT, "-k", "matern32(10d"), "'(' at character 9 is not closed"),
         ((*FIT, "-k", ""), "the kernel expression is empty"),
@@ -216,13 +217,14 @@ FIT = ("fit", "visits.csv", "--target", "visits")
         (("fit", "numbers.csv", "--target", "visits", "-k", "matern32(10d)"), "length 10d"),
         (("forecast", "visits.stategp"), "Missing argument 'HORIZON'"),
         (("forecast", "visits.stategp", "soon"), "'soon' is not a duration"),
-        (("forecast", "visits.stategp", "30"), "'30' is not a duration"),
+        (("forecast", "visits.stategp", "0"), "must be positive"),
+        (("forecast", "visits.stategp", "2024-04-01"), "goes on until 2024-04-29 00:00:00; 2024"),
         (("forecast", "visits.stategp", "1m"), "minutes or months"),
         (("forecast", "visits.stategp", "1h"), "shorter than one step of 1d"),
         (("forecast", "visits.stategp", "-3d"), "No such option"),
         (("forecast", "numbers.stategp", "30d"), "give a number, not '30d'"),
         (("forecast", "visits.stategp", "3d", "--level", "95"), "between 0 and 1"),
-        (("forecast", "visits.stategp", "3d", "-o", "next.xlsx"), "should end in .csv or .parquet"),
+        (("forecast", "visits.stategp", "3d", "-o", "next.xlsx"), "should end in .csv or .tsv or .parq"),
         (("forecast", "visits.stategp", "3d", "-o", "no/next.csv"), "folder no does not exist"),
         (("forecast", "nothing.stategp", "3d"), "there is no file nothing.stategp"),
         (("forecast", "folder", "3d"), "folder is a folder"),
@@ -237,7 +239,7 @@ FIT = ("fit", "visits.csv", "--target", "visits")
         (("plot", "visits.stategp", "-o", "x.jpg"), "should end in .png or .pdf or .svg"),
         (("report", "visits.stategp", "-o", "visits.csv"), "should end in .html"),
         (("report", "visits.stategp", "--horizon", "x"), "'x' is not a duration"),
-        (("describe", "header.csv"), "holds no number"),
+        (("describe", "header.csv"), "header.csv has no rows"),
         (("describe", "nothing"), "there is no file nothing"),
     ],
 )

@@ -9,8 +9,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from stategp._forecasting._axis import Instants, TimeAxis, as_zone, read_times
+from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._frames import as_frame, number_column, time_column, times_of
+from stategp._forecasting._instants import Instants, as_zone, read_times
 from stategp._forecasting._steps import continued
 
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
