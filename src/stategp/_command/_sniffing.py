@@ -10,7 +10,7 @@ import itertools
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 # The rarer a sign is within cells, the earlier it comes.
 _SEPARATORS = {"\t": "tabs", "|": "bars", ";": "semicolons", ",": "commas"}
@@ -85,12 +85,12 @@ def as_separator(text: str) -> str:
     return found
 
 
-def binary_of(path: Path) -> IO[bytes]:
+def binary_of(path: Path) -> Any:
     """What is in a file, decompressed."""
     return _OPEN.get(path.suffix.lower(), open)(path, "rb")
 
 
-def text_of(path: Path, encoding: str) -> IO[str]:
+def text_of(path: Path, encoding: str) -> io.TextIOWrapper:
     encoding = "utf-8-sig" if encoding == "utf-8" else encoding
     return io.TextIOWrapper(binary_of(path), encoding=encoding, newline="")
 

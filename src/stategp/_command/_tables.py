@@ -20,6 +20,7 @@ TABLES = (".csv", ".tsv", ".parquet", ".pq")  # that are written
 _PARQUET = (".parquet", ".pq")
 _TEXTS = (".csv", ".tsv", ".txt")
 _PACKED = (".gz", ".bz2")
+_ROW = re.compile(r"(?:column '[^']*'|\b\w+)\[(\d+)\](?= is)|\brow (\d+)\b")
 _TIMES = ("ds", "time", "date", "datetime", "timestamp", "t", "x")
 _TARGETS = ("y", "target", "value", "count")
 
@@ -85,8 +86,8 @@ def rows_of(file: CsvFile | ParquetFile) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        message = re.sub(r"\brow (\d+)\b", lambda found: file.row(int(found[1])), str(error))
-        raise ValueError(f"{message} ({file.path})") from None
+        message = _ROW.sub(lambda found: file.row(int(found[1] or found[2])), str(error))
+        raise ValueError(message) from None
 
 
 def read_columns(file: CsvFile | ParquetFile, time: str, numbers: Iterable[str]) -> Any:

@@ -67,7 +67,14 @@ class _Patience:
                     continue
                 if not _compiles(sys._current_frames().get(self.main)):
                     self.called = True
-                    _thread.interrupt_main()
+                    _call(self.main)
+
+
+def _call(thread: int) -> None:
+    if hasattr(signal, "pthread_kill"):  # wakes it up, where it sleeps
+        signal.pthread_kill(thread, signal.SIGINT)
+    else:
+        _thread.interrupt_main()
 
 
 def _compiles(frame: FrameType | None) -> bool:
