@@ -1,7 +1,7 @@
 """Ctrl-C at every moment: `python -m benchmarks.interrupts` (minutes).
 
-Sends SIGINT to `stategp fit` (or, with --script, to a script that fits) after different numbers of
-seconds, with an empty cache so that most of the time is compilation, and says how each ended.
+Sends SIGINT to `stategp fit` (or, with --script, to a script that fits) some seconds after learning
+began, with an empty cache so that most of the time is compilation, and says how each ended.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import numpy as np
 
 _SCRIPT = """
 import sys, pandas as pd, stategp as sg
-sg.Forecaster(likelihood="student-t").fit(pd.read_csv(sys.argv[1]), progress=False)
+sg.Forecaster(likelihood="student-t").fit(pd.read_csv(sys.argv[1]))
 """
 
 
@@ -41,6 +41,8 @@ def interrupted_after(seconds: float, script: bool) -> tuple[int, str, bool]:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=os.environ | {"STATEGP_CACHE": str(Path(folder, "cache"))},
         )  # fmt: skip
+        begun = process.stderr.readline()  # "kernel from the data: …"
+        assert begun.startswith("kernel"), begun
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
@@ -50,9 +52,8 @@ def interrupted_after(seconds: float, script: bool) -> tuple[int, str, bool]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--script", action="store_true")
-    parser.add_argument(
-        "--seconds", type=float, nargs="+", default=[0.1, 1, 2, 4, 6, 9, 12, 15, 20]
-    )
+    moments = [0, 0.5, 1, 2, 3, 5, 7, 10, 15, 20]
+    parser.add_argument("--seconds", type=float, nargs="+", default=moments)
     arguments = parser.parse_args()
     crashes = 0
     for seconds in arguments.seconds:

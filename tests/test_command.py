@@ -226,7 +226,7 @@ FIT = ("fit", "visits.csv", "--target", "visits")
         (("forecast", "visits.stategp", "3d", "--level", "95"), "between 0 and 1"),
         (
             ("forecast", "visits.stategp", "3d", "-o", "next.xlsx"),
-            "should end in .csv or .tsv or .parq",
+            "should end in .csv or .tsv or",
         ),
         (("forecast", "visits.stategp", "3d", "-o", "no/next.csv"), "folder no does not exist"),
         (("forecast", "nothing.stategp", "3d"), "there is no file nothing.stategp"),

@@ -94,7 +94,7 @@ def test_what_decided_for_one_column_decides_for_the_next():
         (["$5", "-$1.50", "($2)", "7"], [5, -1.5, -2, 7], ["'$' dropped"]),
         (["3,50 €"], [3.5], ["decimal comma", "'€' dropped"]),
         (["12 %", "5%"], [12, 5], ["'%' dropped"]),
-        (["-", "N/A", "", None, "–", "1"], [np.nan] * 5 + [1], ["'-', 'N/A', '–' as missing (3 rows)"]),
+        (["-", "N/A", "", None, "1"], [np.nan] * 4 + [1], ["'-', 'N/A' as missing (2 rows)"]),
     ],
 )  # fmt: skip
 def test_numbers_that_can_be_read_in_one_way(texts, values, words):
@@ -112,7 +112,7 @@ def test_numbers_that_can_be_read_in_one_way(texts, values, words):
         (["12%", "0.3"], "row 1 is '0.3', but '12%' is in per cent"),
         (["1", "many"], "row 1 is 'many', which does not read as a number"),
         *[([text], "does not read as a number") for text in (
-            "1,2,3", "12,34.5", "--5", "(-5)", "$", "5$$", "0x1f", "1_000", "inf", "1e", "2024-01-01"
+            "1,2,3", "12,34.5", "--5", "(-5)", "$", "5$$", "0x1f", "1_000", "inf", "1e"
         )],
     ],
 )  # fmt: skip
@@ -138,7 +138,7 @@ def test_frames_with_texts_are_read_the_same_way(kind):
     frame = as_frame(kind({"ds": ["31.12.2025", "01.01.2026"], "y": ["1.234,5", "-"]}))
     assert np.diff(time_column(frame, "ds").values) == 86_400e6
     np.testing.assert_array_equal(number_column(frame, "y"), [1234.5, np.nan])
-    with pytest.raises(ValueError, match="'y'.*row 0 is 'a', which does not read as a number"):
+    with pytest.raises(ValueError, match=r"'y'.*row 0 is 'a', which does not read as a number"):
         number_column(as_frame(kind({"y": ["a", "b"]})), "y")
 
 

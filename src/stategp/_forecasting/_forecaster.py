@@ -239,11 +239,13 @@ class Forecaster:
         are wanted in their own order and with those that are missing.
         """
         fitted = self._fitted
-        x, beside = self._numbers(frame)
         if frame is None:
+            x, beside = self._numbers(None)
             y = np.asarray(fitted.posterior.data.y)
         else:
-            y = number_column(as_frame(frame, fitted.time, fitted.target), fitted.target)
+            table = as_frame(frame, fitted.time, fitted.target)
+            x, beside = self._numbers(table.to_native())
+            y = number_column(table, fitted.target)
         probability = fitted.posterior.tail_probability(x, y, **beside)
         columns = {
             fitted.target: y,
