@@ -66,6 +66,7 @@ def run(folder, monkeypatch, capfdbinary):
     """Run the command in that folder: exit code, standard output, standard error."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("stategp._command.leave", sys.exit)  # the process goes on here
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["stategp", *map(str, arguments)])
@@ -188,20 +189,20 @@ FIT = ("fit", "visits.csv", "--target", "visits")
         (("fit", "folder"), "folder is a folder"),
         (("fit", "empty.csv"), "empty.csv is empty"),
         (("fit", "header.csv"), "header.csv has no rows"),
-        (("fit", "ragged.csv"), "ragged.csv does not read as csv"),
-        (("fit", "semicolons.csv"), "separated by semicolons; commas are expected"),
+        (("fit", "ragged.csv"), "does not read as csv: row 2 has 1 cell, and its header has 2"),
+        (("fit", "semicolons.csv", "--sep", ","), "Give --target; the columns"),
         (("fit", "other.parquet"), "other.parquet does not read as parquet"),
         (("fit", "twice.csv", "--target", "y"), "have the same name"),
-        (("fit", "visits.stategp"), "should end in .csv or .parquet"),
+        (("fit", "visits.stategp"), "should end in .csv, .tsv (also .csv.gz) or .parquet"),
         (("fit", "visits.csv"), "Give --target; the columns of visits.csv are 'date', 'visits'"),
         (("fit", "visits.csv", "--target", "sales"), "there is no column 'sales'"),
         (("fit", "visits.parquet", "--target", "sales"), "there is no column 'sales'"),
         ((*FIT, "--time", "when"), "there is no column 'when'"),
         ((*FIT, "--exposure", "size"), "there is no column 'size'"),
         ((*FIT, "--exposure", "hours"), "exposure has no meaning for Gaussian"),
-        (("fit", "visits.csv", "--target", "note"), "row 0 is 'text'"),
-        (("fit", "dates.csv", "--target", "visits"), "row 0 is '32 May', which does not read as a"),
-        (("fit", "negative.csv", "--target", "visits", "-l", "poisson"), "must be a count"),
+        (("fit", "visits.csv", "--target", "note"), "note' of visits.csv: row 2 is 'text'"),
+        (("fit", "dates.csv", "--target", "visits"), "row 2 is '32 May', which does not read as a"),
+        (("fit", "negative.csv", "--target", "visits", "-l", "poisson"), "row 2 is -1"),
         ((*FIT, "-k", "matern"), "unknown kernel 'matern'"),
         ((*FIT, "-k", "matern32(10d"), "'(' at character 9 is not closed"),
         ((*FIT, "-k", ""), "the kernel expression is empty"),
@@ -217,13 +218,17 @@ FIT = ("fit", "visits.csv", "--target", "visits")
         (("fit", "numbers.csv", "--target", "visits", "-k", "matern32(10d)"), "length 10d"),
         (("forecast", "visits.stategp"), "Missing argument 'HORIZON'"),
         (("forecast", "visits.stategp", "soon"), "'soon' is not a duration"),
-        (("forecast", "visits.stategp", "30"), "'30' is not a duration"),
+        (("forecast", "visits.stategp", "0"), "must be positive"),
+        (("forecast", "visits.stategp", "2024-04-01"), "goes on until 2024-04-29 00:00:00; 2024"),
         (("forecast", "visits.stategp", "1m"), "minutes or months"),
         (("forecast", "visits.stategp", "1h"), "shorter than one step of 1d"),
         (("forecast", "visits.stategp", "-3d"), "No such option"),
         (("forecast", "numbers.stategp", "30d"), "give a number, not '30d'"),
         (("forecast", "visits.stategp", "3d", "--level", "95"), "between 0 and 1"),
-        (("forecast", "visits.stategp", "3d", "-o", "next.xlsx"), "should end in .csv or .parquet"),
+        (
+            ("forecast", "visits.stategp", "3d", "-o", "next.xlsx"),
+            "should end in .csv or .tsv or",
+        ),
         (("forecast", "visits.stategp", "3d", "-o", "no/next.csv"), "folder no does not exist"),
         (("forecast", "nothing.stategp", "3d"), "there is no file nothing.stategp"),
         (("forecast", "folder", "3d"), "folder is a folder"),
@@ -239,7 +244,7 @@ FIT = ("fit", "visits.csv", "--target", "visits")
         (("plot", "visits.stategp", "-o", "x.jpg"), "should end in .png or .pdf or .svg"),
         (("report", "visits.stategp", "-o", "visits.csv"), "should end in .html"),
         (("report", "visits.stategp", "--horizon", "x"), "'x' is not a duration"),
-        (("describe", "header.csv"), "holds no number"),
+        (("describe", "header.csv"), "header.csv has no rows"),
         (("describe", "nothing"), "there is no file nothing"),
     ],
 )
@@ -286,25 +291,104 @@ def test_frames_without_narwhals(monkeypatch):
 # ---- interrupted ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("when", ["while learning", "before"])
-def test_ctrl_c_writes_nothing(when, run, folder, tmp_path, monkeypatch):
-    if when == "before":
+def interrupt_at_step_two(self, step, value):
+    if step == 2:
+        raise KeyboardInterrupt
 
-        def interrupt(*_, **__):
-            raise KeyboardInterrupt
 
-        monkeypatch.setattr("stategp._forecasting._forecaster.fit", interrupt)
-    else:
+def test_ctrl_c_keeps_what_was_learned(run, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("stategp._runtime._progress.Progress.__call__", interrupt_at_step_two)
+    model = tmp_path / "model.stategp"
+    code, out, err = run(*FIT, *TINY, "-o", model)
+    assert code == 130
+    assert "matern32(" in out
+    assert err == f"stategp: interrupted; what was learned until then is in {model}\n"
+    assert "interrupted" in str(sg.load(model).posterior.fit_result)
+    assert run("forecast", model, "3d")[0] == 0
 
-        def interrupt(self, step, value):
-            if step == 2:
-                raise KeyboardInterrupt
 
-        monkeypatch.setattr("stategp._runtime._progress.Progress.__call__", interrupt)
+def test_ctrl_c_before_anything_was_learned(run, folder, tmp_path, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("stategp._forecasting._forecaster.fit", interrupt)
     code, out, err = run(*FIT, *TINY, "-o", tmp_path / "model.stategp")
     assert (code, out) == (130, "")
-    assert err.splitlines()[-1] == "stategp: interrupted before the work was done"
+    assert err == "stategp: interrupted before anything was learned; nothing was written\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def in_a_process(code, *arguments, **environment):
+    """Python code that ends with the command."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True, text=True, env=os.environ | environment,
+    )  # fmt: skip
+
+
+# A thread that waits for the first compilation that takes its time, and then sends the signal.
+WHILE_COMPILING = """
+import os, signal, sys, threading, time
+main_thread = threading.get_ident()
+def compiling():
+    frame = sys._current_frames()[main_thread]
+    return frame.f_globals.get("__name__") == "jax._src.compiler"
+def interrupt():
+    seen = 0
+    while seen < 15:
+        time.sleep(0.01)
+        seen = seen + 1 if compiling() else 0
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+"""
+
+
+def test_ctrl_c_while_compiling_is_no_crash(folder, tmp_path):
+    # JAX leaves the compilation to its threads, which the usual end of Python would kill it by.
+    done = in_a_process(
+        WHILE_COMPILING + "from stategp._command import main; main()",
+        "fit", folder / "visits.csv", "--target", "visits", "-k", "matern52(10d) * matern32(1d)",
+        "-o", tmp_path / "model.stategp", STATEGP_CACHE=str(tmp_path / "cache"),
+    )  # fmt: skip
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == "stategp: interrupted before anything was learned; nothing was written\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+
+
+def test_ctrl_c_waits_for_a_compilation(tmp_path):
+    script = """
+import jax, jax.numpy as jnp
+from stategp._runtime import finishing_compilations
+def much(x):
+    for i in range(12):
+        x = jnp.linalg.solve(x @ x.T + (i + 1) * jnp.eye(9), x)
+    return x
+usual = signal.getsignal(signal.SIGINT)
+try:
+    with finishing_compilations():
+        jax.jit(much)(jnp.eye(9))
+        time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted", signal.getsignal(signal.SIGINT) is usual)
+"""
+    done = in_a_process(WHILE_COMPILING + script, STATEGP_CACHE=str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted True\n", "")
+    assert any("much" in path.name for path in tmp_path.iterdir())  # compiled, and kept
+
+
+def test_ctrl_c_during_import():
+    code = """
+import os, signal, sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "jax":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+from stategp_launcher import main
+main()
+"""
+    done = in_a_process(code)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "stategp: interrupted\n")
 
 
 def test_a_closed_pipe_is_no_error(folder):

@@ -9,8 +9,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from stategp._forecasting._axis import Instants, TimeAxis, as_zone, read_times
+from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._frames import as_frame, number_column, time_column, times_of
+from stategp._forecasting._instants import Instants, as_zone, read_times
 from stategp._forecasting._steps import continued
 
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
@@ -255,8 +256,42 @@ def test_days_are_the_calendars_where_clocks_change():
 
 
 @pytest.mark.parametrize(
+    ("freq", "until", "last", "count"),
+    [
+        ("D", "2025-01-03", "2025-01-03 00:00:00", 3),
+        ("D", "2025-01-03 12:00", "2025-01-03 00:00:00", 3),
+        ("D", datetime.date(2025, 1, 3), "2025-01-03 00:00:00", 3),
+        ("D", pd.Timestamp("2025-01-03"), "2025-01-03 00:00:00", 3),
+        ("D", np.datetime64("2025-01-03"), "2025-01-03 00:00:00", 3),
+        ("D", "31.01.2025", "2025-01-31 00:00:00", 31),
+        ("MS", "2025-12-01", "2025-12-01 00:00:00", 12),
+        ("MS", "2025-11-30", "2025-11-01 00:00:00", 11),
+        ("ME", "2025-02", "2025-01-31 00:00:00", 1),
+    ],
+)
+def test_until_a_date(freq, until, last, count):
+    times = pd.date_range("2020-01-01", "2024-12-31", freq=freq)
+    found = goes_on(times, until)
+    assert (found[-1], len(found)) == (last, count)
+
+
+def test_until_a_date_where_clocks_change():
+    midnights = in_zone(pd.date_range("2024-03-25", "2024-03-30"), "Europe/Berlin")
+    assert goes_on(midnights, "2024-04-02")[-1] == "2024-04-02 00:00:00+02:00"
+    assert goes_on(midnights, "2024-04-01T22:00Z")[-1] == "2024-04-02 00:00:00+02:00"
+
+
+def test_a_date_where_times_are_numbers():
+    with pytest.raises(ValueError, match="'2025-12-01' is a date, but the times are numbers"):
+        goes_on([1, 2], "2025-12-01")
+
+
+@pytest.mark.parametrize(
     ("horizon", "every", "words"),
     [
+        ("2024-01-02", None, "goes on until 2024-01-02 00:00:00; 2024-01-02 is not after that"),
+        ("2024-01-02 06:00", None, "shorter than one step of 1d"),
+        ("2025-13-01", None, "there is no such date"),
         ("12h", None, "shorter than one step of 1d"),
         ("1y", "1s", "31,557,600 rows"),
         ("9000y", "1y", "beyond the year 9999"),

@@ -120,6 +120,60 @@ def test_dates_of_every_kind(times, after, daily):
     np.testing.assert_allclose(forecast["mean"], daily.forecast("7d")["mean"], rtol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["polars", "pyarrow"])
+@pytest.mark.parametrize("offset", ["+01:00", "-03:30"])
+def test_answers_have_the_offset_of_the_texts(kind, offset):
+    texts = DAYS.strftime(f"%Y-%m-%dT%H:%M:%S{offset}")
+    forecast = fitted(KINDS[kind](FRAME.assign(ds=texts))).forecast("1d")
+    first = (forecast["ds"].to_pylist() if kind == "pyarrow" else forecast["ds"].to_list())[0]
+    assert first == datetime.datetime.fromisoformat(f"2024-04-30T00:00:00{offset}")
+    if kind == "pyarrow" or offset == "+01:00":  # polars has zones of whole hours
+        assert first.isoformat() == f"2024-04-30T00:00:00{offset}"
+
+
+def test_a_series_with_an_index_of_dates(daily):
+    series = pd.Series(Y, index=DAYS)
+    forecaster = fitted(series)
+    pd.testing.assert_frame_equal(forecaster.forecast("7d"), daily.forecast("7d"))
+    np.testing.assert_array_equal(forecaster.outliers(series)["y"], Y)
+    named = fitted(series.rename("visits").rename_axis("day"))
+    assert (named.fitted.time, named.fitted.target) == ("day", "visits")
+    assert named.forecast("7d").columns[0] == "day"
+    # The index of a frame is taken where no column is called like that.
+    framed = fitted(FRAME.set_index("ds"))
+    np.testing.assert_array_equal(framed.forecast("7d")["mean"], daily.forecast("7d")["mean"])
+    np.testing.assert_array_equal(
+        framed.predict(FRAME.set_index("ds"))["mean"], daily.predict(FRAME)["mean"]
+    )
+    with pytest.raises(ValueError, match="a series needs an index of dates, got one of int64"):
+        fitted(pd.Series(Y))
+    with pytest.raises(ValueError, match="there is no column 'when'"):
+        fitted(FRAME.set_index("ds"), time="when")
+
+
+def test_periods_begin_on_their_first_day():
+    months = pd.Series(Y, index=pd.period_range("2019-01", periods=N, freq="M"))
+    forecast = fitted(months, kernel="matern32(100d)").forecast("2024-03-01")
+    assert forecast["ds"].tolist() == [
+        pd.Timestamp("2024-01-01"), pd.Timestamp("2024-02-01"), pd.Timestamp("2024-03-01")
+    ]  # fmt: skip
+
+
+def test_texts_of_dates_keep_their_order(daily):
+    frame = FRAME.assign(ds=DAYS.strftime("%d/%m/%Y"))
+    forecaster = fitted(frame)
+    # 01/05 alone could be the fifth of January; the model was fitted to days before months.
+    expected = daily.predict(["2024-05-01"])["mean"]
+    np.testing.assert_allclose(forecaster.predict(["01/05/2024"])["mean"], expected, rtol=1e-9)
+    assert forecaster.forecast("01/05/2024")["ds"].iloc[-1] == pd.Timestamp("2024-05-01")
+    few = FRAME[:10].assign(ds=DAYS[:10].strftime("%d/%m/%Y"))
+    with pytest.raises(ValueError, match="day or month first"):
+        fitted(few)
+    said = fitted(frame, date_format="%d/%m/%Y")
+    assert "date_format='%d/%m/%Y'" in said.fitted.call
+    np.testing.assert_array_equal(said.forecast("7d")["mean"], forecaster.forecast("7d")["mean"])
+
+
 @pytest.mark.parametrize(
     ("times", "unit"),
     [

@@ -5,17 +5,29 @@ import os
 import sys
 from typing import Any
 
+from stategp._command._interrupts import INTERRUPTED, Interrupted, at_once, leave
+
 _NEEDED = ("typer", "rich", "pyarrow", "narwhals")
-_INTERRUPTED = 130  # what shells give to Ctrl-C
 
 
 def main() -> None:
-    """Run it. Bad input ends with one line on standard error and exit code 2."""
+    """Run it. Bad input ends with one line on standard error and exit code 2, Ctrl-C with 130."""
+    try:
+        with at_once():
+            code = _run()
+    except KeyboardInterrupt:
+        code = _fail("interrupted before the work was done", INTERRUPTED)
+    if code == INTERRUPTED:
+        leave(code)
+    sys.exit(code)
+
+
+def _run() -> int:
     try:
         for name in _NEEDED:
             importlib.import_module(name)
     except ImportError as error:
-        sys.exit(_fail(f'the command needs {error.name}: pip install "stategp[cli]"'))
+        return _fail(f'the command needs {error.name}: pip install "stategp[cli]"')
     import typer
 
     from stategp._command._commands import app
@@ -27,24 +39,26 @@ def main() -> None:
         sys.stdout.flush()
     except typer.Exit as exit_:
         code = exit_.exit_code
+    except Interrupted as interrupt:
+        return _fail(str(interrupt), INTERRUPTED)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
     except wrong_use as error:
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        code = _fail(f"{error.format_message()}{hint}")
+        return _fail(f"{error.format_message()}{hint}")
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        return 0
     except (ValueError, OSError, ImportError) as error:
-        code = _fail(str(error))
-    except (KeyboardInterrupt, typer.Abort):
-        code = _INTERRUPTED
-    if code == _INTERRUPTED:  # some versions of Typer say no more than that
-        _fail("interrupted before the work was done")
-    sys.exit(code if isinstance(code, int) else 0)
+        return _fail(str(error))
+    if code == INTERRUPTED:  # some versions of Typer say no more than that
+        raise KeyboardInterrupt
+    return code if isinstance(code, int) else 0
 
 
-def _fail(message: str) -> int:
+def _fail(message: str, code: int = 2) -> int:
     print(f"stategp: {message.splitlines()[0] if message else 'failed'}", file=sys.stderr)
-    return 2
+    return code
 
 
 __all__ = ["main"]

@@ -13,8 +13,12 @@ import typer
 import stategp as sg
 from stategp._command._demo import run_demo
 from stategp._command._describe import describe_table, facts
+from stategp._command._interrupts import Interrupted, was_interrupted
+from stategp._command._models import length_of, load_forecaster
 from stategp._command._options import (
     Data,
+    DateFormat,
+    Decimal,
     Horizon,
     Inducing,
     Json,
@@ -23,7 +27,9 @@ from stategp._command._options import (
     Likelihood,
     Model,
     Output,
+    Separator,
     TableOutput,
+    Zone,
     column,
 )
 from stategp._command._progress import Spinner
@@ -33,9 +39,14 @@ from stategp._command._tables import (
     check_path,
     check_table_path,
     choose_columns,
-    read_table,
+    is_table,
+    model_beside,
+    open_table,
+    read_columns,
+    rows_of,
     write_table,
 )
+from stategp._command._writing import Writing
 from stategp._runtime import replacing
 
 app = typer.Typer(
@@ -85,6 +96,10 @@ def fit(
     exposure: Annotated[str | None, column("Counts: what their rate is multiplied by.")] = None,
     trials: Annotated[str | None, column("binomial: out of how many.")] = None,
     noise_variance: Annotated[str | None, column("gaussian: known variances.")] = None,
+    sep: Separator = None,
+    decimal: Decimal = None,
+    date_format: DateFormat = None,
+    zone: Zone = None,
     max_steps: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="The most steps of learning.")
     ] = None,
@@ -99,38 +114,44 @@ def fit(
     """Learn a model from a table, and write it to a file.
 
     Times are dates (with or without time zone) or numbers, in any order, with gaps. An empty
-    target is a missing observation.
+    target is a missing observation. Ctrl-C ends learning and keeps what was learned.
     """
-    target_file = data.with_suffix(".stategp") if output is None else output
+    target_file = model_beside(data) if output is None else output
     check_path(target_file, never=TABLES)
-    time, target = choose_columns(data, time, target)
+    file = open_table(data, Writing(sep, decimal, date_format, zone))
+    time, target = choose_columns(file, time, target)
     extras = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
-    used = [time, target, *[column for column in extras.values() if column]]
-    table = read_table(data, used)
-    if table.num_rows == 0:
-        raise ValueError(f"{data} has no rows")
+    columns = {name: column for name, column in extras.items() if column}
+    table = read_columns(file, time, [target, *columns.values()])
     forecaster = sg.Forecaster(kernel, likelihood, inducing=_inducing(inducing))
-    began = clock.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", sg.NotConvergedWarning)
-        forecaster.fit(
-            table, time, target, progress=Spinner(), max_steps=max_steps,
-            **{name: column for name, column in extras.items() if column},
-        )  # fmt: skip
+    spinner, began = Spinner(), clock.perf_counter()
+    try:
+        with warnings.catch_warnings(record=True) as caught, rows_of(file):
+            warnings.simplefilter("always", sg.NotConvergedWarning)
+            forecaster.fit(table, time, target, progress=spinner, max_steps=max_steps, **columns)
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted before anything was learned; nothing was written") from None
+    finally:
+        spinner.close()
     result = forecaster.posterior.fit_result
     # What the report says too; where nothing was optimised, the time since the table was read.
     seconds = result.total_seconds if result else clock.perf_counter() - began
-    if result is not None and result.outcome is sg.Outcome.interrupted:
-        raise KeyboardInterrupt
+    forecaster.save(target_file)
+    _say_fitted(forecaster, target_file, seconds, as_json)
+    if was_interrupted(forecaster.posterior):
+        raise Interrupted(f"interrupted; what was learned until then is in {target_file}")
     for warning in caught:
         print(f"stategp: warning: {warning.message}", file=sys.stderr)
-    forecaster.save(target_file)
+    if not as_json:
+        name = target_file.name
+        print(f"\nnext: stategp report {name}    stategp forecast {name} HORIZON", file=sys.stderr)
+
+
+def _say_fitted(forecaster: Any, path: Path, seconds: float, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(facts(forecaster) | {"model": str(target_file), "seconds": seconds}))
-        return
-    _say(facts(forecaster) | {"fitted in": f"{seconds:.1f} s", "written to": str(target_file)})
-    name = target_file.name
-    print(f"\nnext: stategp report {name}    stategp forecast {name} HORIZON", file=sys.stderr)
+        print(json.dumps(facts(forecaster) | {"model": str(path), "seconds": seconds}))
+    else:
+        _say(facts(forecaster) | {"fitted in": f"{seconds:.1f} s", "written to": str(path)})
 
 
 @app.command()
@@ -146,14 +167,23 @@ def predict(
             "--function", help="Predict the function behind the observations, not a new one."
         ),
     ] = False,
+    sep: Separator = None,
+    decimal: Decimal = None,
+    date_format: DateFormat = None,
     output: TableOutput = None,
     as_json: Json = False,
 ) -> None:
     """Predict at given times: mean and intervals."""
     check_table_path(output)
-    forecaster = _load(model)
-    of = "function" if function else "observation"
-    _answer(forecaster.predict(read_table(times), levels=level, of=of), output, as_json)
+    forecaster = load_forecaster(model)
+    fitted, axis = forecaster.fitted, forecaster.fitted.axis
+    file = open_table(times, Writing(sep, decimal, date_format, axis.zone, axis.layout))
+    extras = [column for column in fitted.extras.values() if column in file.names]
+    table = read_columns(file, fitted.time, [] if function else extras)
+    with rows_of(file):
+        of = "function" if function else "observation"
+        answer = forecaster.predict(table, levels=level, of=of)
+    _answer(answer, output, as_json)
 
 
 @app.command()
@@ -161,7 +191,11 @@ def forecast(
     model: Model,
     horizon: Annotated[
         str,
-        typer.Argument(metavar="HORIZON", help="30d, 12h, 1y, or a number if times are numbers."),
+        typer.Argument(
+            metavar="HORIZON",
+            help="30d, 12h, 1y, until 2025-12-01; a number is in days, or in the unit of times "
+            "that are numbers.",
+        ),
     ],
     every: Annotated[
         str | None, typer.Option(metavar="LENGTH", help="The step; that of the data if absent.")
@@ -172,9 +206,9 @@ def forecast(
 ) -> None:
     """Predict what comes after the end of the data."""
     check_table_path(output)
-    forecaster = _load(model)
-    step = None if every is None else _length(forecaster, every)
-    table = forecaster.forecast(_length(forecaster, horizon), every=step, levels=level)
+    forecaster = load_forecaster(model)
+    step = None if every is None else length_of(forecaster, every)
+    table = forecaster.forecast(length_of(forecaster, horizon), every=step, levels=level)
     _answer(table, output, as_json)
 
 
@@ -203,8 +237,8 @@ def plot(
         raise ValueError(f"--what must be one of {', '.join(drawn)}, got {what!r}")
     path = model.with_suffix(".png") if output is None else output
     check_path(path, (".png", ".pdf", ".svg"))
-    forecaster = _load(model)
-    figure = drawn[what](forecaster.story(horizon=_length(forecaster, horizon)))
+    forecaster = load_forecaster(model)
+    figure = drawn[what](forecaster.story(horizon=length_of(forecaster, horizon)))
     with replacing(path) as file:
         figure.savefig(file, dpi=150, format=path.suffix[1:].lower())
     print(path)
@@ -215,8 +249,8 @@ def report(model: Model, horizon: Horizon = None, output: Output = None) -> None
     """Write one HTML file with everything: zoom in it, send it, open it offline."""
     path = model.with_suffix(".html") if output is None else output
     check_path(path, (".html", ".htm"))
-    forecaster = _load(model)
-    forecaster.report(path, horizon=_length(forecaster, horizon))
+    forecaster = load_forecaster(model)
+    forecaster.report(path, horizon=length_of(forecaster, horizon))
     print(path)
 
 
@@ -227,17 +261,24 @@ def describe(
     ],
     time: Annotated[str | None, column("The times (tables).")] = None,
     target: Annotated[str | None, column("What to model (tables).")] = None,
+    sep: Separator = None,
+    decimal: Decimal = None,
+    date_format: DateFormat = None,
     as_json: Json = False,
 ) -> None:
     """Say what is in a model file, or what a table holds and what would be fitted to it."""
-    if file.suffix.lower() in TABLES:
-        found = describe_table(file, *choose_columns(file, time, target))
+    if is_table(file):
+        content = open_table(file, Writing(sep, decimal, date_format))
+        time, target = choose_columns(content, time, target)
+        table = read_columns(content, time, [target])
+        with rows_of(content):
+            described = describe_table(table, time, target)
     else:
-        found = facts(_load(file))
+        described = facts(load_forecaster(file))
     if as_json:
-        print(json.dumps(found))
+        print(json.dumps(described))
     else:
-        _say(found)
+        _say(described)
 
 
 @app.command()
@@ -270,40 +311,6 @@ def _answer(table: Any, output: Path | None, as_json: bool) -> None:
         print(json.dumps(as_columns(table)))
     elif output is None:
         write_table(table, None)
-
-
-def _load(path: Path) -> Any:
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; give a file that `stategp fit` wrote")
-    if path.is_file() and path.suffix.lower() in TABLES:
-        raise ValueError(f"{path} is a table, not a model: run `stategp fit {path}` first")
-    found = sg.load(path)
-    if not isinstance(found, sg.Forecaster):
-        raise ValueError(
-            f"{path} holds a {type(found).__name__}; the command reads files written by "
-            "`stategp fit` or Forecaster.save (open it in Python with sg.load)"
-        )
-    if found.fitted is None:
-        raise ValueError(f"{path} holds a Forecaster that has not been fitted")
-    found.fitted = _with_arrow(found.fitted)
-    return found
-
-
-def _with_arrow(fitted: Any) -> Any:
-    """Answers are written through pyarrow, whatever kind of frame was fitted."""
-    import dataclasses
-
-    return dataclasses.replace(fitted, kind="pyarrow")
-
-
-def _length(forecaster: Any, text: str | None) -> Any:
-    """A length of time from the command line: a number where times are numbers."""
-    if text is None or forecaster.fitted.axis.dates:
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"the times are numbers: give a number, not {text!r}") from None
 
 
 def _inducing(text: str) -> Any:

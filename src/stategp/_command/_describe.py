@@ -1,11 +1,10 @@
 """What a model file holds; what a table holds, and what would be fitted to it."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stategp._command._tables import read_table, span_in_words
+from stategp._command._tables import span_in_words
 from stategp._durations import describe
 from stategp._forecasting import TimeAxis, as_frame, default_kernel, number_column, time_column
 from stategp._story import user_units
@@ -34,15 +33,15 @@ def facts(forecaster: Any) -> dict[str, Any]:
     return found
 
 
-def describe_table(path: Path, time: str, target: str) -> dict[str, Any]:
-    table = as_frame(read_table(path, [time, target]))
+def describe_table(content: Any, time: str, target: str) -> dict[str, Any]:
+    table = as_frame(content)
     instants = time_column(table, time)
     axis = TimeAxis.of(instants)
     x = np.asarray(axis.numbers(instants, f"column {time!r}"), dtype=float)
     y = number_column(table, target)
     seen = np.isfinite(y)
     if not seen.any():
-        raise ValueError(f"column {target!r} of {path} holds no number")
+        raise ValueError(f"column {target!r} holds no number")
     distinct = np.unique(x)
     spacing = float(np.median(np.diff(distinct))) if len(distinct) > 1 else 0.0
     widest = float(np.max(np.diff(distinct))) if len(distinct) > 1 else 0.0

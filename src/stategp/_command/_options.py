@@ -5,7 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV or Parquet file.")]
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="A CSV (.csv, .tsv, .csv.gz) or Parquet file.")
+]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `fit` wrote.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON, for machines.")]
 Levels = Annotated[
@@ -16,7 +18,8 @@ Horizon = Annotated[
     str | None,
     typer.Option(
         metavar="LENGTH",
-        help="How far to forecast: 30d, 12h, 1y, or a number if times are numbers.",
+        help="How far to forecast: 30d, 12h, 1y, until 2025-12-01; a number is in days, or in the "
+        "unit of times that are numbers.",
     ),
 ]
 Output = Annotated[
@@ -59,6 +62,22 @@ Inducing = Annotated[
     typer.Option(
         metavar="N", help="`auto`, a number of inducing points, or `data` (the most exact)."
     ),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option("--sep", metavar="SIGN", help="Between columns: ; or tab. Guessed if absent."),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(metavar="SIGN", help="Before decimals: . or a comma. Guessed if absent."),
+]
+DateFormat = Annotated[
+    str | None,
+    typer.Option(metavar="FORMAT", help="%d/%m/%Y, %m/%d/%y … Guessed if that is unambiguous."),
+]
+Zone = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Time zone of the times: Europe/Berlin, +01:00."),
 ]
 
 

@@ -1,62 +1,103 @@
-"""Tables in files: CSV and Parquet, read and written through pyarrow."""
+"""Tables in files: CSV and Parquet."""
 
 import contextlib
 import math
+import re
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from stategp._command._csv import CsvFile
+from stategp._command._writing import Writing, check_names, listed
 from stategp._forecasting import TimeAxis, as_frame, clock_times
 from stategp._runtime import replacing
 
-TABLES = (".csv", ".parquet", ".pq")
+TABLES = (".csv", ".tsv", ".parquet", ".pq")  # that are written
+_PARQUET = (".parquet", ".pq")
+_TEXTS = (".csv", ".tsv", ".txt")
+_PACKED = (".gz", ".bz2")
+_ROW = re.compile(r"(?:column '[^']*'|\b\w+)\[(\d+)\](?= is)|\brow (\d+)\b")
 _TIMES = ("ds", "time", "date", "datetime", "timestamp", "t", "x")
 _TARGETS = ("y", "target", "value", "count")
 
 
-def read_table(path: Path, columns: list[str] | None = None) -> Any:
-    """A pyarrow table; of Parquet only the columns asked for are read."""
-    import pyarrow
-    import pyarrow.csv
-    import pyarrow.parquet
+class ParquetFile:
+    """A Parquet file, of which only the columns asked for are read."""
 
+    def __init__(self, path: Path):
+        import pyarrow.parquet
+
+        self.path, self.notes = path, []  # type: tuple[Path, list[str]]
+        try:
+            self.names = list(pyarrow.parquet.read_schema(path).names)
+        except (pyarrow.ArrowException, OSError) as error:
+            reason = "".join(c for c in str(error).splitlines()[0] if c.isprintable())
+            raise ValueError(f"{path} does not read as parquet: {reason}") from None
+
+    def read(self, time: str, numbers: Iterable[str]) -> Any:
+        import pyarrow.parquet
+
+        wanted = list(dict.fromkeys([time, *numbers]))
+        check_names(self.path, self.names, wanted)
+        return pyarrow.parquet.read_table(self.path, columns=wanted)
+
+    def row(self, index: int) -> str:
+        return f"row {index}"
+
+
+def open_table(path: Path, writing: Writing = Writing()) -> CsvFile | ParquetFile:  # noqa: B008
+    """A file of which columns can be read."""
     if not path.exists():
         raise ValueError(f"there is no file {path}")
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give a CSV or Parquet file")
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty")
+    if not is_table(path):
+        raise ValueError(f"{path} should end in .csv, .tsv (also .csv.gz) or .parquet")
+    if path.suffix.lower() in _PARQUET:
+        return ParquetFile(path)
+    return CsvFile(path, writing)
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table, by its name."""
+    suffix = path.suffix.lower()
+    if suffix in _PACKED:
+        suffix = Path(path.stem).suffix.lower()
+        return suffix in _TEXTS
+    return suffix in (*_TEXTS, *_PARQUET)
+
+
+def model_beside(path: Path) -> Path:
+    """Where the model of a table goes: visits.stategp beside visits.csv.gz."""
+    if path.suffix.lower() in _PACKED:
+        path = path.with_suffix("")
+    return path.with_suffix(".stategp")
+
+
+@contextlib.contextmanager
+def rows_of(file: CsvFile | ParquetFile) -> Iterator[None]:
+    """Errors of the library, with rows as the file has them: a spreadsheet counts its header."""
     try:
-        if _kind(path) == ".csv":
-            return _separated(pyarrow.csv.read_csv(path), path)
-        names = pyarrow.parquet.read_schema(path).names
-        wanted = None if columns is None else [name for name in columns if name in names]
-        # With a column missing all are read, so that the error can name what there is.
-        return pyarrow.parquet.read_table(
-            path, columns=wanted if columns and len(wanted or ()) == len(columns) else None
-        )
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = "".join(c for c in str(error).splitlines()[0] if c.isprintable())
-        raise ValueError(f"{path} does not read as {_kind(path)[1:]}: {reason}") from None
+        yield
+    except ValueError as error:
+        message = _ROW.sub(lambda found: file.row(int(found[1] or found[2])), str(error))
+        raise ValueError(message) from None
 
 
-def _separated(table: Any, path: Path) -> Any:
-    for sign, name in {";": "semicolons", "\t": "tabs", "|": "bars"}.items():
-        if table.num_columns == 1 and sign in table.column_names[0]:
-            raise ValueError(f"the columns of {path} are separated by {name}; commas are expected")
+def read_columns(file: CsvFile | ParquetFile, time: str, numbers: Iterable[str]) -> Any:
+    """A table of these columns; what was assumed in reading is said in one line."""
+    table = file.read(time, numbers)
+    if table.num_rows == 0:
+        raise ValueError(f"{file.path} has no rows")
+    if file.notes:
+        notes = ", ".join(dict.fromkeys(file.notes))
+        print(f"read {file.path}: {notes}", file=sys.stderr)
     return table
-
-
-def column_names(path: Path) -> list[str]:
-    """The columns of a file, read from its head where that suffices."""
-    import pyarrow.parquet
-
-    if path.is_file() and path.stat().st_size and _kind(path) != ".csv":
-        with contextlib.suppress(pyarrow.ArrowException, OSError):
-            return list(pyarrow.parquet.read_schema(path).names)
-    return list(read_table(path).column_names)
 
 
 def write_table(table: Any, path: Path | None) -> None:
@@ -65,25 +106,32 @@ def write_table(table: Any, path: Path | None) -> None:
     import pyarrow.parquet
 
     if path is None:
-        pyarrow.csv.write_csv(_in_seconds(table), sys.stdout.buffer)
+        pyarrow.csv.write_csv(_as_clocks_show(table), sys.stdout.buffer)
         sys.stdout.flush()
         return
     with replacing(path) as file:
-        if _kind(path) == ".csv":
-            pyarrow.csv.write_csv(_in_seconds(table), file)
-        else:
+        if path.suffix.lower() in _PARQUET:
             pyarrow.parquet.write_table(table, file)
+        else:
+            by_tabs = path.suffix.lower() == ".tsv"
+            options = pyarrow.csv.WriteOptions(delimiter="\t" if by_tabs else ",")
+            pyarrow.csv.write_csv(_as_clocks_show(table), file, options)
 
 
-def _in_seconds(table: Any) -> Any:
-    """Dates without six zeros after the second, where they all have those."""
+def _as_clocks_show(table: Any) -> Any:
+    """Dates as a clock in their zone shows them, and without six zeros after every second."""
     import pyarrow
 
     for number, field in enumerate(table.schema):
-        if pyarrow.types.is_timestamp(field.type):
-            with contextlib.suppress(pyarrow.ArrowInvalid):  # parts of a second would be lost
-                seconds = table.column(number).cast(pyarrow.timestamp("s", field.type.tz))
-                table = table.set_column(number, field.name, seconds)
+        if not pyarrow.types.is_timestamp(field.type):
+            continue
+        if field.type.tz not in (None, "UTC"):  # pyarrow would write it in UTC
+            shown = pyarrow.array([t.isoformat(" ") for t in table.column(number).to_pylist()])
+            table = table.set_column(number, field.name, shown)
+            continue
+        with contextlib.suppress(pyarrow.ArrowInvalid):  # parts of a second would be lost
+            seconds = table.column(number).cast(pyarrow.timestamp("s", field.type.tz))
+            table = table.set_column(number, field.name, seconds)
     return table
 
 
@@ -104,11 +152,13 @@ def check_table_path(path: Path | None) -> None:
         check_path(path, TABLES)
 
 
-def choose_columns(path: Path, time: str | None, target: str | None) -> tuple[str, str]:
+def choose_columns(
+    file: CsvFile | ParquetFile, time: str | None, target: str | None
+) -> tuple[str, str]:
     """The columns to use: as given, or those that look like time and target."""
     if time is not None and target is not None:
         return time, target
-    names = column_names(path)
+    path, names = file.path, file.names
     plain = {name.lower(): name for name in reversed(names)}
     if time is None:
         time = next((plain[word] for word in _TIMES if word in plain), None)
@@ -119,9 +169,9 @@ def choose_columns(path: Path, time: str | None, target: str | None) -> tuple[st
         if target is None and len(others) == 1:
             target = others[0]
         if target is None:
-            listed = ", ".join(map(repr, names[:12])) or "none"
             raise ValueError(
-                f"which column is to be modelled? Give --target; the columns of {path} are {listed}"
+                f"which column is to be modelled? Give --target; the columns of {path} are "
+                f"{listed(names)}"
             )
     if time is None:
         raise ValueError(f"{path} has no column for the times")
@@ -147,9 +197,3 @@ def span_in_words(axis: TimeAxis, ends: np.ndarray) -> str:
     else:
         first, last = (f"{end:.15g}" if isinstance(end, float) else str(end) for end in ends)
     return f"{first} to {last}" + (f" ({axis.zone})" if axis.zone else "")
-
-
-def _kind(path: Path) -> str:
-    if path.suffix.lower() not in TABLES:
-        raise ValueError(f"{path} should end in .csv or .parquet")
-    return ".csv" if path.suffix.lower() == ".csv" else ".parquet"

@@ -2,21 +2,31 @@
 
 from stategp._files import allow
 from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._date_texts import read_dates
 from stategp._forecasting._defaults import default_kernel
 from stategp._forecasting._forecaster import Fitted, Forecaster
 from stategp._forecasting._frames import as_frame, clock_times, number_column, time_column
+from stategp._forecasting._instants import as_zone, instants_of
+from stategp._forecasting._number_texts import looks_like_number, read_numbers
 from stategp._forecasting._rolling import cross_validate
+from stategp._forecasting._sources import Source
 
 allow(Fitted, TimeAxis, answers=(Forecaster,))
 
 __all__ = [
     "Fitted",
     "Forecaster",
+    "Source",
     "TimeAxis",
     "as_frame",
+    "as_zone",
     "clock_times",
     "cross_validate",
     "default_kernel",
+    "instants_of",
+    "looks_like_number",
     "number_column",
+    "read_dates",
+    "read_numbers",
     "time_column",
 ]

@@ -1,4 +1,4 @@
-"""Times as people write them, and the numbers that the model sees.
+"""How times become the numbers that the model sees.
 
 Dates become days since an origin; numbers stay as they are. The origin is fixed by the first fit,
 so that a date means the same number for ever after.
@@ -7,33 +7,19 @@ so that a date means the same number for ever after.
 import dataclasses
 import datetime
 import re
-import zoneinfo
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from stategp._arguments import as_number
 from stategp._durations import days
+from stategp._forecasting._instants import Instants, read_times
 
 _PER_DAY = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
-_TEXT_EXAMPLES = "2024-03-01, 2024-03-01 12:30 or 2024-03-01T12:30:00+01:00"
-_OFFSET = re.compile(r"(?:UTC)?([+-])(\d\d):?(\d\d)")
-
-
 # In which every library can write a date.
 _YEARS = {"us": (1, 9999), "ns": (1678, 2262)}
-
-
-class Instants(NamedTuple):
-    """Times as they were read: numbers, or whole parts of seconds since 1970 (UTC)."""
-
-    values: np.ndarray
-    unit: str | None  # of the values: "us" or "ns"; None for plain numbers
-    zone: str | None = None
-
-    @property
-    def dates(self) -> bool:
-        return self.unit is not None
+# A date where a length of time could stand.
+_DATE = re.compile(r"\d{4}[-/]\d|\d{1,2}([-/.])\d{1,2}\1\d{4}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +30,7 @@ class TimeAxis:
     zone: str | None = None
     origin: int = 0  # units since 1970; dates only
     unit: str = "us"
+    layout: str | None = None  # how texts are read that could be read in several ways
 
     @classmethod
     def of(cls, instants: Instants) -> "TimeAxis":
@@ -53,8 +40,8 @@ class TimeAxis:
         first = int(instants.values.min()) if len(instants.values) else 0
         # Nanoseconds span 600 years only: they are kept where the data has some.
         if instants.unit == "ns" and np.all(instants.values % 1000 == 0):
-            return cls(True, instants.zone, first // 1000)
-        return cls(True, instants.zone, first, instants.unit)
+            return cls(True, instants.zone, first // 1000, layout=instants.layout)
+        return cls(True, instants.zone, first, instants.unit, instants.layout)
 
     def takes(self, instants: Instants) -> bool:
         """Whether times of this kind lie on the axis."""
@@ -117,92 +104,14 @@ class TimeAxis:
             raise ValueError(f"{name} must be positive and finite, got {value}")
         return length
 
-
-def as_zone(name: str) -> datetime.tzinfo:
-    """A time zone by its name, or by its distance from Greenwich ("+01:00")."""
-    offset = _OFFSET.fullmatch(name)
-    if offset:
-        sign, hours, minutes = offset.groups()
-        ahead = datetime.timedelta(hours=int(hours), minutes=int(minutes))
-        return datetime.timezone(ahead if sign == "+" else -ahead)
-    try:
-        return zoneinfo.ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise ValueError(f"no time zone is called {name!r}") from None
-
-
-def read_times(values: Any, name: str, zone: str | None = None) -> Instants:
-    """Dates, texts or numbers as they came, in any container.
-
-    `zone` is that of the model: texts without one are local times there.
-    """
-    array = np.asarray(values)
-    if array.ndim == 0:
-        array = array.reshape(1)
-    if array.ndim != 1:
-        raise ValueError(f"{name} must be one column, got shape {array.shape}")
-    if array.dtype.kind in "iuf":
-        bad = ~np.isfinite(array)
-        if bad.any():
-            at = int(np.argmax(bad))
-            raise ValueError(f"{name} must be known for every row: row {at} is {array[at]}")
-        return Instants(array, None)
-    if array.dtype.kind == "M":
-        return _from_datetime64(array, name)
-    if array.dtype.kind in "OUST" or "str" in str(array.dtype):
-        return _from_objects(array.tolist(), name, zone)
-    raise ValueError(f"{name} must hold dates or numbers, got {array.dtype}")
-
-
-def _from_datetime64(array: np.ndarray, name: str, zone: str | None = None) -> Instants:
-    if np.isnat(array).any():
-        raise ValueError(
-            f"{name} must be known for every row: row {int(np.argmax(np.isnat(array)))} has no date"
-        )
-    fine = np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as")
-    unit = "ns" if fine else "us"
-    return Instants(array.astype(f"datetime64[{unit}]").astype(np.int64), unit, zone)
-
-
-def _from_objects(values: list[Any], name: str, zone: str | None) -> Instants:
-    """Texts, datetimes, dates, or numbers among None's."""
-    known = [v for v in values if v is not None]
-    if known and all(as_number(v) is not None for v in known):
-        return read_times(np.array(values, dtype=float), name)
-    local = None if zone is None else as_zone(zone)
-    moments = [_moment(value, name, row, local) for row, value in enumerate(values)]
-    aware = {moment.tzinfo is not None for moment in moments}
-    if len(aware) == 2:
-        raise ValueError(f"{name} mixes dates with and without a time zone")
-    own = next(iter(aware), False)
-    if own:
-        names = {getattr(moment.tzinfo, "key", None) for moment in moments}
-        zone = names.pop() if len(names) == 1 else None
-        moments = [m.astimezone(datetime.UTC).replace(tzinfo=None) for m in moments]
-    array = np.array(moments, dtype="datetime64[us]")
-    return _from_datetime64(array, name, (zone or "UTC") if own else None)
-
-
-def _moment(value: Any, name: str, row: int, local: Any) -> datetime.datetime:
-    if isinstance(value, str):
-        try:
-            moment = datetime.datetime.fromisoformat(value.strip())
-        except ValueError:
-            raise ValueError(
-                f"{name} must hold dates or numbers: row {row} is {value!r}, which does not read "
-                f"as a date; write dates as {_TEXT_EXAMPLES}"
-            ) from None
-        return moment.replace(tzinfo=local) if moment.tzinfo is None and local else moment
-    if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
-    if isinstance(value, datetime.datetime) and value == value:  # pandas' NaT is not itself
-        # A plain datetime also where pandas gives its own kind.
-        return datetime.datetime(
-            value.year, value.month, value.day, value.hour, value.minute, value.second,
-            value.microsecond, tzinfo=value.tzinfo, fold=value.fold,
-        )  # fmt: skip
-    if isinstance(value, datetime.date) and value == value:
-        return datetime.datetime(value.year, value.month, value.day)
-    if value is None or value != value:
-        raise ValueError(f"{name} must be known for every row: row {row} has none")
-    raise ValueError(f"{name} must hold dates or numbers: row {row} is {value!r}")
+    def date(self, value: Any) -> float | None:
+        """The number of a date ("2025-12-01", a datetime, a Timestamp), or None if it is none."""
+        if isinstance(value, str):
+            if not _DATE.match(value.strip()):
+                return None
+        elif not isinstance(value, datetime.date | np.datetime64):
+            return None
+        if not self.dates:
+            raise ValueError(f"{value!r} is a date, but the times are numbers: give a number")
+        instants = read_times([value], "the horizon", self.zone, self.layout)
+        return float(self.numbers(instants, "the horizon")[0])

@@ -19,7 +19,7 @@ from stategp._forecasting._answers import (
     normal_columns,
     observation_columns,
 )
-from stategp._forecasting._axis import Instants, TimeAxis
+from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
 from stategp._forecasting._frames import (
     as_frame,
@@ -27,13 +27,16 @@ from stategp._forecasting._frames import (
     is_frame,
     kind_of,
     make_frame,
+    names_in,
     number_column,
     time_column,
     times_of,
 )
+from stategp._forecasting._instants import Instants
 from stategp._forecasting._steps import continued
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior
+from stategp._runtime import finishing_compilations
 from stategp._story import Story, tell, user_units
 from stategp.means import Constant
 from stategp.parameters import Parameter, map_parameters
@@ -94,20 +97,23 @@ class Forecaster:
         exposure: str | None = None,
         trials: str | None = None,
         weights: str | None = None,
+        date_format: str | None = None,
         progress: Any = None,
         **options: Any,
     ) -> "Forecaster":
         """Learn from the columns `time` and `target`; a missing target is a missing observation.
 
-        `noise_variance`, `exposure`, `trials` and `weights` are names of columns; other options
-        are those of `sg.fit`.
+        A Series of pandas with an index of dates will do as well. `noise_variance`, `exposure`,
+        `trials` and `weights` are names of columns; `date_format` says how dates are written that
+        are texts, where they do not show it ("%d/%m/%Y"); other options are those of `sg.fit`.
         """
         given = dict(zip(EXTRAS, (noise_variance, exposure, trials), strict=True))
         extras = {name: column for name, column in given.items() if column is not None}
+        time, target = names_in(frame, time, target)
         if time == target:
             raise ValueError(f"time and target are both column {time!r}; they must differ")
-        table = as_frame(frame)
-        instants = time_column(table, time)
+        table = as_frame(frame, time, target)
+        instants = time_column(table, time, layout=date_format)
         axis = self._axis(instants)
         x = axis.numbers(instants, f"column {time!r}")
         y = number_column(table, target)
@@ -125,11 +131,13 @@ class Forecaster:
             Constant() if self.mean is None else self.mean,
         )
         counts = None if weights is None else number_column(table, weights)
-        posterior = fit(
-            model, x, y,
-            inducing=self.inducing, weights=counts, progress=progress, **columns, **options,
-        )  # fmt: skip
-        beside = extras | ({} if weights is None else {"weights": weights}) | options
+        with finishing_compilations():
+            posterior = fit(
+                model, x, y,
+                inducing=self.inducing, weights=counts, progress=progress, **columns, **options,
+            )  # fmt: skip
+        named = {"weights": weights, "date_format": date_format}
+        beside = extras | {name: v for name, v in named.items() if v is not None} | options
         call = f"{self!r}.fit(frame, time={time!r}, target={target!r}{_written(beside)})"
         self.fitted = Fitted(posterior, axis, time, target, kind_of(table), extras, call)
         return self
@@ -138,7 +146,7 @@ class Forecaster:
         """That of the last fit, unless times are of another kind now."""
         if self.fitted is None or not self.fitted.axis.takes(instants):
             return TimeAxis.of(instants)
-        return dataclasses.replace(self.fitted.axis, zone=instants.zone)
+        return dataclasses.replace(self.fitted.axis, zone=instants.zone, layout=instants.layout)
 
     def _kernel(self, x: np.ndarray, f: np.ndarray, axis: TimeAxis, progress: Any) -> Any:
         """The kernel given, or one for the values of f that the observations point at."""
@@ -166,8 +174,9 @@ class Forecaster:
             return repr(kernel)
 
     def forecast(self, horizon: Any, *, every: Any = None, **options: Any) -> Any:
-        """A frame of predictions from the end of the data up to the horizon ("30d", 12.5).
+        """A frame of predictions from the end of the data up to the horizon.
 
+        The horizon is a length of time ("30d"), a date ("2025-12-01", included), or a number.
         The steps are those of the data (its median spacing, or calendar months) unless `every`
         says otherwise; options are those of `predict`.
         """
@@ -231,13 +240,15 @@ class Forecaster:
         are wanted in their own order and with those that are missing.
         """
         fitted = self._fitted
-        x, beside = self._numbers(frame)
         weights = None  # those of the fit, which the posterior looks up
         if frame is None:
             data = fitted.posterior.data
+            x, beside = self._numbers(None)
             y, weights = np.asarray(data.y), np.asarray(data.weights)
         else:
-            y = number_column(as_frame(frame), fitted.target)
+            table = as_frame(frame, fitted.time, fitted.target)
+            x, beside = self._numbers(table.to_native())
+            y = number_column(table, fitted.target)
         probability = fitted.posterior.tail_probability(x, y, weights=weights, **beside)
         columns = {
             fitted.target: y,
@@ -333,9 +344,12 @@ class Forecaster:
             x = user_units(np.asarray(data.x), data.origin, len(data))
             return x, {name: np.asarray(data.extra) for name in fitted.extras}
         if not is_frame(times):
-            return axis.numbers(times_of(times, axis.zone), "times"), self._usual_extras()
-        table = as_frame(times)
-        x = axis.numbers(time_column(table, fitted.time, axis.zone), f"column {fitted.time!r}")
+            return axis.numbers(
+                times_of(times, axis.zone, axis.layout), "times"
+            ), self._usual_extras()
+        table = as_frame(times, fitted.time)
+        instants = time_column(table, fitted.time, axis.zone, axis.layout)
+        x = axis.numbers(instants, f"column {fitted.time!r}")
         beside = {}
         for name, column in fitted.extras.items():
             if given is None or name in given:

@@ -4,7 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from stategp._forecasting._axis import Instants, TimeAxis, as_zone, read_times
+from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._instants import Instants, as_zone, read_times
+from stategp._forecasting._number_texts import read_numbers
+from stategp._forecasting._sources import Source
 
 
 def frames() -> Any:
@@ -18,9 +21,13 @@ def frames() -> Any:
     return narwhals
 
 
-def as_frame(data: Any) -> Any:
-    """A narwhals frame; dictionaries of columns become pandas', polars' or pyarrow's."""
+def as_frame(data: Any, time: str = "ds", target: str = "y") -> Any:
+    """A narwhals frame; dictionaries of columns become pandas', polars' or pyarrow's.
+
+    What pandas keeps in an index becomes the column `time`, a series the column `target`.
+    """
     nw = frames()
+    data = _with_index(data, time, target)
     if isinstance(data, dict):
         return nw.from_dict({name: list(column) for name, column in data.items()}, backend=_any())
     try:
@@ -32,6 +39,39 @@ def as_frame(data: Any) -> Any:
         raise ValueError(
             f"expected a data frame of pandas, polars or pyarrow, got {type(data).__name__}{lazy}"
         ) from None
+
+
+def _with_index(data: Any, time: str, target: str) -> Any:
+    """A frame of pandas whose times are a column, if they were its index."""
+    nw = frames()
+    if nw.dependencies.is_pandas_series(data):
+        data = data.to_frame(target)
+    elif not nw.dependencies.is_pandas_dataframe(data) or time in data.columns:
+        return data
+    unnamed = data.index.name is None or time == "ds"
+    if data.index.name == time or (unnamed and _holds_dates(data.index)):
+        return data.rename_axis(index=time).reset_index()
+    return data
+
+
+def _holds_dates(index: Any) -> bool:
+    return hasattr(index, "tz") or hasattr(index, "to_timestamp")  # of dates, or of periods
+
+
+def names_in(data: Any, time: str, target: str) -> tuple[str, str]:
+    """The columns to use: those of a series are called as it calls them, if it does."""
+    if not frames().dependencies.is_pandas_series(data):
+        return time, target
+    if not _holds_dates(data.index):
+        raise ValueError(
+            f"a series needs an index of dates, got one of {data.index.dtype}; give a frame with "
+            "a column of times"
+        )
+    index, name = data.index.name, data.name
+    return (
+        index if time == "ds" and isinstance(index, str) else time,
+        name if target == "y" and isinstance(name, str) else target,
+    )
 
 
 def _any() -> str:
@@ -62,12 +102,14 @@ def column(frame: Any, name: Any) -> Any:
     return frame.get_column(name)
 
 
-def time_column(frame: Any, name: str, zone: str | None = None) -> Instants:
+def time_column(
+    frame: Any, name: str, zone: str | None = None, layout: str | None = None
+) -> Instants:
     """The times of a frame."""
-    return _times(column(frame, name), f"column {name!r}", zone)
+    return _times(column(frame, name), f"column {name!r}", zone, layout)
 
 
-def times_of(values: Any, zone: str | None = None) -> Instants:
+def times_of(values: Any, zone: str | None = None, layout: str | None = None) -> Instants:
     """Times that came on their own: a column of a frame, an index, an array, a list, one time."""
     nw = frames()
     if hasattr(values, "to_series"):  # an index of pandas
@@ -77,11 +119,11 @@ def times_of(values: Any, zone: str | None = None) -> Instants:
 
         values = pyarrow.chunked_array([values])
     if nw.dependencies.is_into_series(values):
-        return _times(nw.from_native(values, series_only=True), "times", zone)
-    return read_times(values, "times", zone)
+        return _times(nw.from_native(values, series_only=True), "times", zone, layout)
+    return read_times(values, "times", zone, layout)
 
 
-def _times(series: Any, name: str, zone: str | None) -> Instants:
+def _times(series: Any, name: str, zone: str | None, layout: str | None) -> Instants:
     nw = frames()
     if series.dtype == nw.Date:
         series = series.cast(nw.Datetime("us"))
@@ -91,22 +133,22 @@ def _times(series: Any, name: str, zone: str | None) -> Instants:
             row = int(np.argmax(missing.to_numpy()))
             raise ValueError(f"{name} must be known for every row: row {row} has no date")
         unit = "ns" if series.dtype.time_unit == "ns" else "us"
-        own = series.dtype.time_zone
-        if own is not None:
-            as_zone(own)  # an error here is clearer than one of the library's later
-            own = own.removeprefix("UTC") or own  # "UTC+01:00" is pandas' own name
+        zone = series.dtype.time_zone
+        if zone is not None:
+            as_zone(zone)  # an error here is clearer than one of the library's later
+            zone = zone.removeprefix("UTC") or zone  # "UTC+01:00" is pandas' own name
         values = series.dt.timestamp(unit).to_numpy()
-        return Instants(np.asarray(values, dtype=np.int64), unit, own)
-    return read_times(series.to_numpy(), name, zone)
+        return Instants(np.asarray(values, dtype=np.int64), unit, zone)
+    return read_times(series.to_numpy(), name, zone, layout)
 
 
 def number_column(frame: Any, name: str) -> np.ndarray:
     """A column of numbers; what is missing becomes NaN."""
     values = column(frame, name).to_numpy()
-    if values.dtype.kind not in "iufbO":
+    if values.dtype.kind in "OUT":
+        return _from_objects(values.tolist(), name)
+    if values.dtype.kind not in "iufb":
         raise ValueError(f"column {name!r} must hold numbers, got {values.dtype}")
-    if values.dtype.kind == "O":
-        return np.array([_number(v, name, row) for row, v in enumerate(values)], dtype=float)
     numbers = values.astype(float)
     if np.isinf(numbers).any():
         row = int(np.argmax(np.isinf(numbers)))
@@ -114,8 +156,16 @@ def number_column(frame: Any, name: str) -> np.ndarray:
     return numbers
 
 
+def _from_objects(values: list[Any], name: str) -> np.ndarray:
+    """Numbers, texts of numbers, and what stands for a missing one."""
+    known = [None if v is None or str(v) in ("<NA>", "nan", "NaT") else v for v in values]
+    if all(value is None or isinstance(value, str) for value in known):
+        return read_numbers(known, Source(f"column {name!r}")).values
+    return np.array([_number(value, name, row) for row, value in enumerate(known)], dtype=float)
+
+
 def _number(value: Any, name: str, row: int) -> float:
-    if value is None or str(value) in ("<NA>", "nan", "NaT"):
+    if value is None:
         return np.nan
     try:
         number = float(value)
@@ -157,7 +207,15 @@ def times_series(kind: str, axis: TimeAxis, name: str, numbers: np.ndarray) -> A
     series = nw.new_series(name, times, dtype=nw.Datetime(axis.unit), backend=kind)
     if axis.zone is None:
         return series
-    return series.dt.replace_time_zone("UTC").dt.convert_time_zone(axis.zone)
+    return series.dt.replace_time_zone("UTC").dt.convert_time_zone(_zone_for(kind, axis.zone))
+
+
+def _zone_for(kind: str, zone: str) -> str:
+    """A zone by a name that the library knows: polars has none for most distances from UTC."""
+    if kind != "polars" or zone[0] not in "+-":
+        return zone
+    hours, minutes = int(zone[:3]), zone[-2:]
+    return f"Etc/GMT{-hours:+d}" if minutes == "00" and -14 <= -hours <= 12 else "UTC"
 
 
 def clock_times(kind: str, axis: TimeAxis, numbers: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from stategp._forecasting._frames import (
     as_frame,
     frame_of,
     kind_of,
+    names_in,
     number_column,
     time_column,
     times_series,
@@ -42,8 +43,9 @@ def cross_validate(
     and scored on the observations within the horizon: mean log density, CRPS, root mean squared
     error, the share of observations inside the interval of that level. Options are those of `fit`.
     """
-    table = as_frame(frame)
-    instants = time_column(table, time)
+    time, target = names_in(frame, time, target)
+    table = as_frame(frame, time, target)
+    instants = time_column(table, time, layout=options.get("date_format"))
     axis = TimeAxis.of(instants)
     x = np.asarray(axis.numbers(instants, f"column {time!r}"), dtype=float)
     y = number_column(table, target)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from stategp._durations import days, describe
-from stategp._forecasting._axis import TimeAxis, as_zone
+from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._instants import as_zone
 
 _MONTH = days("1mo")
 _MOST = 1_000_000
@@ -17,9 +18,14 @@ _LOOKED_AT = 24  # times from which a calendar rhythm is read
 def continued(x: np.ndarray, axis: TimeAxis, horizon: Any, every: Any) -> np.ndarray:
     """Times after the last of x (ordered, distinct), up to a horizon, as numbers.
 
-    Steps of months, and of days where there is a time zone, are the calendar's.
+    The horizon is a length of time, or a date, which is the last that can come. Steps of months,
+    and of days where there is a time zone, are the calendar's.
     """
-    length = axis.length("horizon", horizon)
+    until = axis.date(horizon)
+    if until is None:
+        length = axis.length("horizon", horizon)
+    else:
+        length = _length_until(until, x, axis, horizon)
     if every is not None:
         spacing = axis.length("every", every)
         months = _whole(spacing / _MONTH) if axis.dates else 0
@@ -27,9 +33,10 @@ def continued(x: np.ndarray, axis: TimeAxis, horizon: Any, every: Any) -> np.nda
         spacing = float(np.median(np.diff(x))) if len(x) > 1 else length
         months = _months_apart(x[-_LOOKED_AT:], axis)
     # A horizon of so many months has so many steps, however long these months are.
-    by_months = _whole(length / _MONTH) if months else 0
-    # One more than fits: months are of several lengths, and only those within are kept.
-    count = by_months // months if by_months else int(length / spacing * (1 + 1e-9)) + bool(months)
+    by_months = _whole(length / _MONTH) if months and until is None else 0
+    # One more than fits: months and days are of several lengths, and only those within are kept.
+    count = int(length / spacing * (1 + 1e-9)) + bool(months or until is not None)
+    count = by_months // months if by_months else count
     if count > _MOST:
         raise ValueError(
             f"a forecast over {horizon!r} in steps of {_shown(spacing, axis)} has {count:,} rows; "
@@ -41,7 +48,7 @@ def continued(x: np.ndarray, axis: TimeAxis, horizon: Any, every: Any) -> np.nda
         times = _by_days(float(x[-1]), axis, _whole(spacing), count)
     else:
         times = x[-1] + spacing * np.arange(1, count + 1)
-    if months and not by_months:
+    if until is not None or (months and not by_months):
         times = times[times <= x[-1] + length * (1 + 1e-9)]
     if len(times) == 0:
         raise ValueError(
@@ -49,6 +56,13 @@ def continued(x: np.ndarray, axis: TimeAxis, horizon: Any, every: Any) -> np.nda
             "give a longer one, or a smaller `every`"
         )
     return times
+
+
+def _length_until(until: float, x: np.ndarray, axis: TimeAxis, horizon: Any) -> float:
+    if until <= x[-1]:
+        last = str(_local(x[-1:], axis)[0])
+        raise ValueError(f"the data goes on until {last}; {horizon!s} is not after that")
+    return float(until - x[-1])
 
 
 def _whole(number: float) -> int:

@@ -1,6 +1,7 @@
 """What running needs: compiled programs kept, few shapes, room in memory, progress, whole files."""
 
 from stategp._runtime._compilation import keep_compiled_programs
+from stategp._runtime._interrupts import finishing_compilations
 from stategp._runtime._keys import as_count, as_key
 from stategp._runtime._memory import make_room
 from stategp._runtime._progress import Progress
@@ -17,6 +18,7 @@ __all__ = [
     "Progress",
     "as_count",
     "as_key",
+    "finishing_compilations",
     "is_traced",
     "keep_compiled_programs",
     "make_room",

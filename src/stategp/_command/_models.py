@@ -1,0 +1,42 @@
+"""Model files, and what the command line says about their times."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import stategp as sg
+from stategp._command._tables import is_table
+
+
+def load_forecaster(path: Path) -> Any:
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give a file that `stategp fit` wrote")
+    if path.is_file() and is_table(path):
+        raise ValueError(f"{path} is a table, not a model: run `stategp fit {path}` first")
+    loaded = sg.load(path)
+    if not isinstance(loaded, sg.Forecaster):
+        raise ValueError(
+            f"{path} holds a {type(loaded).__name__}; the command reads files written by "
+            "`stategp fit` or Forecaster.save (open it in Python with sg.load)"
+        )
+    if loaded.fitted is None:
+        raise ValueError(f"{path} holds a Forecaster that has not been fitted")
+    loaded.fitted = _with_arrow(loaded.fitted)
+    return loaded
+
+
+def _with_arrow(fitted: Any) -> Any:
+    """Answers are written through pyarrow, whatever kind of frame was fitted."""
+    return dataclasses.replace(fitted, kind="pyarrow")
+
+
+def length_of(forecaster: Any, text: str | None) -> Any:
+    """A length of time from the command line: a plain number is one of days, or of no unit."""
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        if forecaster.fitted.axis.dates:
+            return text
+        raise ValueError(f"the times are numbers: give a number, not {text!r}") from None
