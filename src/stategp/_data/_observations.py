@@ -186,14 +186,14 @@ def relative_inputs(name: str, x: Any, origin: Origin) -> np.ndarray:
 
 def _integer_differences(inputs: np.ndarray, origin: int) -> np.ndarray:
     """Differences of 64-bit integers, rounded once, however far apart they are."""
-    furthest = [int(end) - origin for end in (inputs.min(initial=origin), inputs.max(initial=origin))]
+    furthest = [
+        int(end) - origin for end in (inputs.min(initial=origin), inputs.max(initial=origin))
+    ]
     if all(abs(difference) < 2**63 for difference in furthest):
         return (inputs - np.int64(origin)).astype(float)
     # Modulo 2⁶⁴ the difference in the right order is exact.
     bits, first = inputs.view(np.uint64), np.int64(origin).view(np.uint64)
-    return np.where(
-        inputs >= origin, (bits - first).astype(float), -(first - bits).astype(float)
-    )
+    return np.where(inputs >= origin, (bits - first).astype(float), -(first - bits).astype(float))
 
 
 def distinct_inputs(x: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from stategp._runtime import pad_last
 from stategp.parameters import all_parameters, to_vector, with_vector
 
 Vector = Float[Array, " parameters"]
+UserVector = Float[Array | np.ndarray, " parameters"]
 
 
 class _Target(eqx.Module):
@@ -52,15 +53,15 @@ class LogPosterior:
         """The hyperparameters of the model, as a vector."""
         return to_vector(self.model)
 
-    def __call__(self, vector: Vector) -> Float[Array, ""]:
+    def __call__(self, vector: UserVector) -> Float[Array, ""]:
         """The bound, plus the log priors, plus the log Jacobian of the logarithms."""
         return _log_density(self._target, jnp.asarray(vector))
 
-    def model_at(self, vector: Vector) -> GP:
+    def model_at(self, vector: UserVector) -> GP:
         """The model with these hyperparameters."""
-        return with_vector(self.model, vector)
+        return with_vector(self.model, jnp.asarray(vector))
 
-    def hessian(self, vector: Vector) -> Float[Array, "parameters parameters"]:
+    def hessian(self, vector: UserVector) -> Float[Array, "parameters parameters"]:
         """Second derivatives at a vector, from differences of the gradient (some seven digits).
 
         At the highest density, minus its inverse is Laplace's covariance of the hyperparameters.
