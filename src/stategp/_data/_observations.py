@@ -186,10 +186,8 @@ def relative_inputs(name: str, x: Any, origin: Origin) -> np.ndarray:
 
 def _integer_differences(inputs: np.ndarray, origin: int) -> np.ndarray:
     """Differences of 64-bit integers, rounded once, however far apart they are."""
-    furthest = [
-        int(end) - origin for end in (inputs.min(initial=origin), inputs.max(initial=origin))
-    ]
-    if all(abs(difference) < 2**63 for difference in furthest):
+    ends = int(inputs.min(initial=origin)), int(inputs.max(initial=origin))
+    if all(abs(end - origin) < 2**63 for end in ends):
         return (inputs - np.int64(origin)).astype(float)
     # Modulo 2⁶⁴ the difference in the right order is exact.
     bits, first = inputs.view(np.uint64), np.int64(origin).view(np.uint64)

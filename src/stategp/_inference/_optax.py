@@ -2,7 +2,9 @@
 
 Optimisers see the bound per observation. A minibatch stands for all data: its observations count
 N / batch times each, which makes every sum unbiased. In minibatches there is no bound to guard a
-step, so precisions that a likelihood makes negative are projected to zero: sites stay positive.
+step. Where a likelihood that is not log-concave makes precisions negative, a second set of sites is
+kept in which they are zero, observation by observation: prior × these is always a Gaussian, and
+they take over when a step would leave the sites for which q is one.
 """
 
 import functools
@@ -14,23 +16,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from stategp._data import Observations
 from stategp._inference._ascend import ascend
 from stategp._inference._bound import (
     ChainSites,
+    Geometry,
     Latent,
+    Q,
     States,
     evaluate,
     geometry,
+    latent_moments,
+    prior_mean,
     starting_sites,
+    wanted_sites,
     with_gradient,
 )
 from stategp._inference._natural import begin, no_sites, settle, starting_state
 from stategp._inference._result import FitResult, Report
 from stategp._inference._starting_values import pseudo_data
 from stategp._models import GP
+from stategp.chain import prior_transitions, sweep
 from stategp.parameters import log_prior, with_vector
 
 _SETTLING = 5  # natural-gradient steps for each step of the hyperparameters
@@ -42,6 +50,7 @@ class Moving(NamedTuple):
     scaled: Float[Array, " parameters"]
     memory: Any
     sites: Any  # of every chain, or those of another model
+    spare: Any = None  # sites without negative precisions, if the likelihood makes such
 
 
 def learn_with_optax(
@@ -155,6 +164,7 @@ def learn_in_minibatches(
         jnp.asarray(scaled),
         optimiser.init(jnp.asarray(scaled)),
         _first_sites(model, data, inducing, jnp.asarray(pseudo_data(model, data))),
+        None if model.likelihood.log_concave else no_sites(model, inducing),
     )
 
     def with_batch(state: Moving, at: Array, size: Array) -> tuple[Moving, Any]:
@@ -253,16 +263,41 @@ def _minibatch_step(optimiser: optax.GradientTransformation) -> Any:
             moved = with_vector(model, scaled * scales)
             shape = geometry(moved, batch.nodes, inducing)
             still = jax.lax.stop_gradient((moved, shape))
-            q = evaluate(still[0], batch, still[1], state.sites, project=True)
+            positive = model.likelihood.log_concave
+            q = evaluate(still[0], batch, still[1], state.sites, project=positive)
             q = jax.lax.stop_gradient(q)
-            return with_gradient(moved, batch, shape, q) + log_prior(moved), q
+            return with_gradient(moved, batch, shape, q) + log_prior(moved), (q, still)
 
-        (value, q), gradient = jax.value_and_grad(objective, has_aux=True)(state.scaled)
+        (value, (q, still)), gradient = jax.value_and_grad(objective, has_aux=True)(state.scaled)
         scaled, memory = move(optimiser, state, value / len(data), gradient / len(data))
-        sites = tuple(a.mix(b, size) for a, b in zip(state.sites, q.target, strict=True))
-        return Moving(scaled, memory, sites), value
+        sites = _mixed(state.sites, q.target, size)
+        if state.spare is None:
+            return Moving(scaled, memory, sites), value
+        spare = _mixed(state.spare, _cautious_sites(still[0], batch, still[1], q), size)
+        fine = _is_gaussian(with_vector(model, scaled * scales), inducing, sites)
+        sites = jax.tree.map(lambda a, b: jnp.where(fine, a, b), sites, spare)
+        return Moving(scaled, memory, sites, spare), value
 
     return step
+
+
+def _mixed(old: ChainSites, new: ChainSites, size: Float[Array, ""]) -> ChainSites:
+    return tuple(a.mix(b, size) for a, b in zip(old, new, strict=True))
+
+
+def _cautious_sites(model: GP, data: Observations, shape: Geometry, q: Q) -> ChainSites:
+    """The sites wanted at q if no observation could make f less certain."""
+    mean, variance = latent_moments(shape.projections, q.marginals)
+    full_mean = mean + prior_mean(model, data.user_nodes)
+    found = data.expected(model.likelihood, full_mean, variance, clip=True)
+    return wanted_sites(shape, mean, found)
+
+
+def _is_gaussian(model: GP, inducing: States, sites: ChainSites) -> Bool[Array, ""]:
+    """Whether prior × sites is one for every chain."""
+    priors = [prior_transitions(kernel, inducing) for kernel in model.kernels]
+    swept = [sweep(p, site, indefinite=True) for p, site in zip(priors, sites, strict=True)]
+    return jnp.all(jnp.isfinite(jnp.stack([one.log_normaliser for one in swept])))
 
 
 def take_batch(data: Observations, at: Int[Array, " batch"]) -> Observations:
