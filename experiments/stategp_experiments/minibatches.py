@@ -54,9 +54,8 @@ def heavy_tails(observations: int = 2000, steps: int = 3000) -> None:
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(0, 20, observations))
     noise, at = rng.standard_cauchy(observations), np.linspace(0, 20, 100)
-    print(
-        f"\n{'Cauchy noise of width':22} {'mean, rms':>10} {'furthest':>9} {'sd':>6} {'least':>6}"
-    )
+    titles = f"{'mean, rms':>10} {'furthest':>9} {'sd':>6} {'least':>6}"
+    print(f"\n{'Cauchy noise of width':22} {titles}")
     for width in (0.1, 0.3, 1.0):
         likelihood = sg.likelihoods.StudentT(df=sg.fixed(1.0), scale=sg.fixed(width))
         kernel = sg.kernels.Matern32(variance=sg.fixed(1.0), lengthscale=sg.fixed(2.0))

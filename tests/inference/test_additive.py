@@ -231,6 +231,8 @@ def test_bad_models_are_named():
             sg.fit(two_inputs(), x, y, **wrong)
     with pytest.raises(ValueError, match="inducing names 'age'"):
         sg.condition(two_inputs(), x, y, inducing={"age": 3})
+    with pytest.raises(ValueError, match=r"or 'auto' \(64.*got Auto\(tolerance=0.1\)"):
+        sg.fit(two_inputs(), x, y, inducing={"x0": sg.Auto(tolerance=0.1)})
     with pytest.raises(ValueError, match="one entry for each of 2"):
         sg.condition(two_inputs(), x, y, inducing=[3])
     posterior = sg.condition(two_inputs(), x, y, inducing={"x0": 5, "x1": [0.0, 0.5, 1.0]})

@@ -31,7 +31,7 @@ _SCANNED = 1024  # inducing points with which starting lengthscales are compared
 
 @dataclasses.dataclass(frozen=True)
 class Auto:
-    """``inducing=sg.Auto(tolerance=0.01)``, of which "auto" is the default form.
+    """``inducing=sg.Auto(tolerance=0.01)``, of which "auto" is the default form; for an `sg.GP`.
 
     `tolerance`: how far the bound may stay below what any number of inducing points could reach,
     in nats per 1,000 observations.
