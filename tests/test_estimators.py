@@ -149,6 +149,64 @@ def test_a_clone_has_the_same_kernel():
     assert "Matern32" in repr(copy)
 
 
+def test_kernels_as_text(series, fitted):
+    X, y = series
+    model = GPRegressor("matern52").fit(X, y)
+    np.testing.assert_allclose(model.elbo_, fitted.elbo_, rtol=1e-12)
+    assert [type(v).__name__ for v in sg.AdditiveGP(["rbf", "matern12(3)"]).kernels] == [
+        "SquaredExponential",
+        "Matern12",
+    ]
+    assert isinstance(sg.Layer("matern32").kernel, k.Matern32)
+
+
+def test_hyperparameters_by_name():
+    kernel = k.Matern32(lengthscale=sg.fixed(2.0)) + k.Periodic(period=3.0) * k.Matern12()
+    model = clone(GPRegressor(kernel))
+    names = {name for name in model.get_params() if name.startswith("kernel__")}
+    assert {"kernel__matern32__lengthscale", "kernel__product__periodic__period"} <= names
+    assert not any("__" in name for name in model.get_params(deep=False))
+    model.set_params(kernel__matern32__lengthscale=5.0, kernel__product__matern12__variance=0.5)
+    assert repr(model.kernel) == repr(
+        k.Matern32(lengthscale=sg.fixed(5.0)) + k.Periodic(period=3.0) * k.Matern12(variance=0.5)
+    )
+    assert float(kernel.kernels[0].lengthscale) == 2.0  # the one given never changes
+    rough = GPRegressor(k.Periodic()).set_params(kernel__lengthscale=0.2).kernel
+    assert rough.order == k.Periodic(lengthscale=0.2).order
+    learned = GPRegressor("matern52").set_params(kernel__lengthscale=sg.fixed("2d"), tol=1e-3)
+    assert repr(learned.kernel) == "Matern52(variance=1, lengthscale=fixed(2))"
+    assert learned.tol == 1e-3
+    columns = GPRegressor({"a": "matern12", "a__b": k.Matern32()})
+    columns.set_params(kernel__a__b__lengthscale=4.0, kernel__a__variance=3.0)
+    assert [float(v) for v in columns.get_params()["kernel__a__b__lengthscale"].value[None]] == [4]
+    assert float(columns.kernel["a"].variance) == 3.0
+    listed = GPRegressor(["matern12", "matern32"]).set_params(kernel__1__lengthscale=4.0)
+    assert repr(listed.kernel[1]) == "Matern32(variance=1, lengthscale=4)"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name", "message"),
+    [
+        (None, "kernel__lengthscale", "no kernel is given .* such as kernel='matern52'"),
+        ("matern52", "kernel__period", "has no hyperparameter 'period'; it has variance, length"),
+        ([k.Matern32()], "kernel__lengthscale", "there are 0__variance, 0__lengthscale"),
+        ("matern52", "kernel__lengthscale", "lengthscale must be positive, got -1"),
+    ],
+)
+def test_hyperparameters_by_a_wrong_name_or_value(kernel, name, message):
+    with pytest.raises(ValueError, match=message):
+        GPRegressor(kernel).set_params(**{name: -1.0})
+
+
+def test_a_search_over_a_lengthscale(series):
+    X, y = series
+    kernel = k.Matern52(variance=1.0, lengthscale=sg.fixed(1.0))
+    grid = {"kernel__lengthscale": [1e-3, 2.0]}
+    search = GridSearchCV(GPRegressor(kernel, inducing="data"), grid, cv=2).fit(X, y)
+    assert search.best_params_ == {"kernel__lengthscale": 2.0}
+    assert repr(search.best_estimator_.kernel_.lengthscale) == "fixed(2)"
+
+
 @pytest.fixture(scope="module")
 def table():
     random = np.random.default_rng(0)
@@ -200,8 +258,9 @@ TWO, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
         (GPRegressor([k.Matern32()] * 2), TWO[:, :1], "lists 2 kernels, but X has one column"),
         (GPRegressor({"x0": k.Matern32(), "hour": k.Matern32()}), TWO, "names the column 'hour'"),
         (GPRegressor({"x0": k.Matern32()}), TWO, "kernel has none for the column 'x1'"),
-        (GPRegressor("rbf"), TWO, "kernel must be one of sg.kernels, .* got 'rbf'"),
-        (GPRegressor(["rbf", "rbf"]), TWO, "the kernel of 'x0' must be one of sg.kernels"),
+        (GPRegressor(3), TWO, "kernel must be one of sg.kernels, .* got 3"),
+        (GPRegressor("matern"), TWO, "unknown kernel 'matern' .* say how smooth it is"),
+        (GPRegressor([k.Matern32(), 3]), TWO, "the kernel of 'x1' must be one of sg.kernels"),
         (GPRegressor(likelihood="normall"), TWO, "likelihood"),
         (GPRegressor(n_restarts_optimizer=2), TWO, "n_restarts_optimizer must be 0"),
         (GPRegressor(max_iter=0), TWO, "max_iter must be a whole number of at least 1, got 0"),

@@ -119,6 +119,21 @@ def declare(
     return Parameter(number, constraint, role, value.learned, value.given, value.prior)
 
 
+def changed(name: str, old: Parameter, value: Value) -> Parameter:
+    """A parameter that replaces another: a number keeps its role, whether learned, its prior."""
+    new = declare(
+        name,
+        value,
+        default=old.value,
+        constraint=old.constraint,
+        role=old.role,
+        ndim=old.value.ndim,
+    )
+    if value is None or isinstance(value, Parameter):
+        return new
+    return Parameter(new.value, old.constraint, old.role, old.learned, True, old.prior)
+
+
 def positive(
     name: str, value: Value, *, default: float | ArrayLike, role: Role, ndim: int = 0
 ) -> Parameter:

@@ -5,7 +5,7 @@ import pytest
 
 import stategp as sg
 from stategp import kernels as k
-from stategp._data import observe, place_inducing
+from stategp._data import observe, place_inducing, relative_inputs
 
 X = np.arange(6.0)
 Y = np.sin(X)
@@ -128,6 +128,46 @@ def test_nanosecond_timestamps_near_ten_to_the_eighteen():
     mean_small, _ = small.predict_f([-4, 5, 40])
     np.testing.assert_array_equal(mean_huge, mean_small)
     np.testing.assert_array_equal(huge.inducing, start + steps)
+
+
+def test_integers_further_apart_than_64_bits_can_say():
+    x = np.array([-(2**62) - 5, 0, 7, 2**62, 2**63 - 1])
+    data = observe(x, np.zeros(5))
+    np.testing.assert_array_equal(data.x, [float(int(v) - int(x[0])) for v in x])
+    at = np.array([-(2**63), 2**63 - 1])
+    np.testing.assert_array_equal(
+        relative_inputs("x_new", at, int(x[0])), [float(int(v) - int(x[0])) for v in at]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "likelihood"),
+    [
+        ("y", sg.likelihoods.Gaussian()),
+        ("weights", sg.likelihoods.Gaussian()),
+        ("noise_variance", sg.likelihoods.Gaussian()),
+        ("exposure", sg.likelihoods.Poisson()),
+        ("trials", sg.likelihoods.Binomial()),
+    ],
+)
+@pytest.mark.parametrize("wrap", [np.asarray, memoryview])
+def test_the_users_arrays_may_change_afterwards(name, likelihood, wrap):
+    arrays = {"y": np.ones(6), "weights": np.full(6, 2.0)}
+    if likelihood.extra:
+        arrays[likelihood.extra] = np.full(6, 3.0)
+    given = {key: wrap(values) for key, values in arrays.items()}
+    extras = {key: given[key] for key in given if key not in ("y", "weights")}
+    data = observe(X, given["y"], likelihood, extras=extras, weights=given["weights"])
+    before = [np.array(column) for column in (data.x, data.y, data.extra, data.weights)]
+    arrays[name][:] = 7.0
+    for column, old in zip((data.x, data.y, data.extra, data.weights), before, strict=True):
+        np.testing.assert_array_equal(column, old)
+
+
+def test_what_is_nobody_elses_is_not_copied():
+    """Ones and zeros that stand in for what was not given take no room."""
+    data = observe(X, Y)
+    assert data.weights.strides == data.extra.strides == (0,)
 
 
 def test_float_inputs_near_ten_to_the_eighteen():

@@ -137,6 +137,18 @@ def test_the_bound_never_falls_on_correlated_inputs_and_minibatches_reach_it():
     assert with_batches.elbo > bounds[-1] - 0.005 * abs(bounds[-1])
 
 
+def test_batches_of_heavy_tails_reach_the_optimum():
+    """Outliers make f less certain; with all rows in a batch nothing is random."""
+    rng = np.random.default_rng(2)
+    x = rng.uniform(size=(300, 2))
+    y = np.sin(6 * x[:, 0]) + x[:, 1] + 0.2 * rng.standard_cauchy(300)
+    model = two_inputs(sg.likelihoods.StudentT(df=sg.fixed(1.0), scale=sg.fixed(0.2)))
+    best = sg.condition(model, x, y, inducing=10)
+    batches = sg.condition(model, x, y, inducing=10, batch_size=300, max_steps=600, step_size=0.2)
+    np.testing.assert_allclose(batches.elbo, best.elbo, atol=0.02)
+    np.testing.assert_allclose(batches.predict_f(x)[1], best.predict_f(x)[1], rtol=0.01)
+
+
 def test_hyperparameters_are_learned_and_effects_recovered():
     rng = np.random.default_rng(7)
     hour, day = rng.integers(0, 24, 400), rng.integers(0, 7, 400)
@@ -219,6 +231,8 @@ def test_bad_models_are_named():
             sg.fit(two_inputs(), x, y, **wrong)
     with pytest.raises(ValueError, match="inducing names 'age'"):
         sg.condition(two_inputs(), x, y, inducing={"age": 3})
+    with pytest.raises(ValueError, match=r"or 'auto' \(64.*got Auto\(tolerance=0.1\)"):
+        sg.fit(two_inputs(), x, y, inducing={"x0": sg.Auto(tolerance=0.1)})
     with pytest.raises(ValueError, match="one entry for each of 2"):
         sg.condition(two_inputs(), x, y, inducing=[3])
     posterior = sg.condition(two_inputs(), x, y, inducing={"x0": 5, "x1": [0.0, 0.5, 1.0]})

@@ -95,6 +95,26 @@ def test_minibatches_of_heavy_tails_stay_finite():
     assert np.all(np.asarray(variance) > 0)
 
 
+@pytest.mark.parametrize("batch_size", [20, 120])
+def test_minibatches_of_heavy_tails_reach_the_optimum(batch_size):
+    """Outliers make f less certain, in minibatches as with all data at once."""
+    y = np.sin(X) + 0.3 * np.random.default_rng(1).standard_cauchy(120)
+    likelihood = sg.likelihoods.StudentT(df=sg.fixed(1.0), scale=sg.fixed(0.3))
+    kernel = k.Matern32(variance=sg.fixed(1.0), lengthscale=sg.fixed(2.0))
+    model, schedule = sg.GP(kernel, likelihood), optax.exponential_decay(0.2, 200, 0.1)
+    best = sg.condition(model, X, y, inducing=Z)
+    batches = sg.condition(
+        model, X, y, inducing=Z, batch_size=batch_size, max_steps=600, step_size=schedule
+    )
+    exact = batch_size == 120
+    np.testing.assert_allclose(batches.elbo, best.elbo, atol=1e-9 if exact else 1e-3)
+    mean, variance = best.predict_f(X)
+    moved, width = batches.predict_f(X)
+    shift = np.max(np.abs(moved - mean) / np.sqrt(variance))
+    assert shift < (1e-5 if exact else 0.03)
+    np.testing.assert_allclose(width, variance, rtol=1e-5 if exact else 0.02)
+
+
 def test_any_optax_optimiser_and_schedule():
     schedule = optax.exponential_decay(0.3, 50, 0.5)
     posterior = sg.fit(

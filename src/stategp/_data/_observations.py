@@ -127,9 +127,17 @@ def observe(
     if np.any(columns[0][1:] < columns[0][:-1]):
         order = np.argsort(columns[0], kind="stable")
         columns = [column[order] for column in columns]
-    elif np.shares_memory(columns[1], y):
-        columns[1] = columns[1].copy()  # the user's own array may change
+    beside = (extras or {}).get(likelihood.extra or "")
+    for number, source in ((1, y), (2, beside), (3, weights)):
+        columns[number] = _apart(columns[number], source)
     return Observations(columns[0], columns[1], columns[2], columns[3], origin)
+
+
+def _apart(column: np.ndarray, source: Any) -> np.ndarray:
+    """The column itself, or a copy where it is the memory of the user, who may change it later."""
+    if source is None or isinstance(source, list | tuple):
+        return column
+    return column.copy() if np.may_share_memory(column, np.asarray(source)) else column
 
 
 def check_support(likelihood: Likelihood, name: str, y: np.ndarray, extra: np.ndarray) -> None:
@@ -185,12 +193,22 @@ def relative_inputs(name: str, x: Any, origin: Origin) -> np.ndarray:
     """Inputs as the user has them → float64 differences from the origin."""
     inputs = inputs_as_given(name, x)
     if inputs.dtype.kind == "i" and isinstance(origin, int):
-        relative = (inputs - np.int64(origin)).astype(float)
+        relative = _integer_differences(inputs, origin)
     else:
         with np.errstate(over="ignore"):
             relative = inputs - float(origin)
     _reject(~np.isfinite(relative), name, inputs, "span a range that double precision can hold")
     return relative
+
+
+def _integer_differences(inputs: np.ndarray, origin: int) -> np.ndarray:
+    """Differences of 64-bit integers, rounded once, however far apart they are."""
+    ends = int(inputs.min(initial=origin)), int(inputs.max(initial=origin))
+    if all(abs(end - origin) < 2**63 for end in ends):
+        return (inputs - np.int64(origin)).astype(float)
+    # Modulo 2⁶⁴ the difference in the right order is exact.
+    bits, first = inputs.view(np.uint64), np.int64(origin).view(np.uint64)
+    return np.where(inputs >= origin, (bits - first).astype(float), -(first - bits).astype(float))
 
 
 def distinct_inputs(x: np.ndarray) -> np.ndarray:

@@ -217,6 +217,13 @@ def place_all(inducing: Any, observed: Observed, names: tuple[str, ...]) -> list
             )
     else:
         rules = [inducing] * len(names)
+    for rule in rules:
+        if np.ndim(rule) == 0 and not isinstance(rule, str | int | np.integer):
+            raise ValueError(
+                "inducing of an additive model must be a number, locations, 'data' (every distinct "
+                f"value) or 'auto' ({DEFAULT}, or every distinct value if there are fewer), for "
+                f"all inputs or for each; got {rule!r}"
+            )
     return [
         place_inducing(DEFAULT if isinstance(rule, str) and rule == "auto" else rule, _nodes(own))
         for rule, own in zip(rules, observed.inputs, strict=True)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -15,6 +15,7 @@ from stategp._estimators._fitting import (
     learned_kernel,
     steps_taken,
 )
+from stategp._estimators._parameters import WithKernel
 from stategp._estimators._rows import Rows, padded_input
 from stategp.kernels import Matern52
 from stategp.likelihoods import Bernoulli
@@ -24,7 +25,7 @@ from stategp.priors import LogNormal
 _VARIANCE = 4.0  # of the log odds, before anything is known: a few units either way
 
 
-class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # they have no types
+class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they have no types
     """Gaussian-process classification in time linear in the number of rows.
 
     One column is a `sg.GP`; several are an additive model (`sg.AdditiveGP`), a function of its own
@@ -32,9 +33,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # the
     whose probabilities are divided by their sum.
 
     Arguments:
-        kernel: one of `sg.kernels` (every column gets one with parameters of its own), or a list
-            or dictionary with one for each column. Unless given: Matern52 with a prior on its
-            variance, without which classes that a boundary separates would drive f to infinity.
+        kernel: as for `sg.GPRegressor`. Unless given: Matern52 with a prior on its variance,
+            without which classes that a boundary separates would drive f to infinity.
         likelihood: "bernoulli" or a `sg.likelihoods.Bernoulli`, whose link may be "probit".
         inducing, n_restarts_optimizer, max_iter, tol, random_state, verbose: as for
             `sg.GPRegressor`.

@@ -12,7 +12,7 @@ from stategp import means
 from stategp._arguments import positive_number, whole_number
 from stategp._estimators._rows import Rows, as_input
 from stategp._fitting import NotConvergedWarning, fit
-from stategp._models import GP, AdditiveGP
+from stategp._models import GP, AdditiveGP, as_kernel
 from stategp._posteriors import AdditivePosterior, Posterior
 from stategp.kernels import Kernel
 
@@ -84,8 +84,8 @@ def kernels_of(kernel: Any, names: list[str], default: Kernel) -> dict[str, Any]
     """A kernel for each column, from what the user gave: nothing, one for all, or one for each."""
     if kernel is None:
         return dict.fromkeys(names, default)
-    if isinstance(kernel, Kernel):
-        return dict.fromkeys(names, kernel)
+    if isinstance(kernel, Kernel | str):
+        return dict.fromkeys(names, as_kernel(kernel))
     if isinstance(kernel, Mapping):
         for name in kernel:
             if name not in names:
@@ -100,8 +100,9 @@ def kernels_of(kernel: Any, names: list[str], default: Kernel) -> dict[str, Any]
             raise ValueError(f"kernel lists {len(kernel)} kernels, but X has {columns}")
         return dict(zip(names, kernel, strict=True))
     raise ValueError(
-        "kernel must be one of sg.kernels, such as sg.kernels.Matern52(), or a list or dictionary "
-        f"with one for each column of X; got {kernel!r}"
+        "kernel must be one of sg.kernels, such as sg.kernels.Matern52(), an expression such as "
+        "'matern52 + periodic(7)', or a list or dictionary with one for each column of X; got "
+        f"{kernel!r}"
     )
 
 

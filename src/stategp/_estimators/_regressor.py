@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stategp._arguments import whole_number
@@ -18,13 +18,14 @@ from stategp._estimators._fitting import (
     learned_kernel,
     steps_taken,
 )
+from stategp._estimators._parameters import WithKernel
 from stategp._estimators._rows import Rows, padded_input
 from stategp.kernels import Matern52
 from stategp.likelihoods import Gaussian, Likelihood
 from stategp.parameters import parameter
 
 
-class GPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # they have no types
+class GPRegressor(RegressorMixin, WithKernel):  # type: ignore[misc]  # they have no types
     """Gaussian-process regression in time linear in the number of rows.
 
     One column is a `sg.GP`; several are an additive model (`sg.AdditiveGP`), a function of its own
@@ -32,8 +33,10 @@ class GPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # they 
     start from values taken from the data: neither X nor y needs scaling.
 
     Arguments:
-        kernel: one of `sg.kernels` (every column gets one with parameters of its own), or a list
-            or dictionary with one for each column; Matern52 unless given.
+        kernel: one of `sg.kernels` or an expression ("matern52 + periodic(7)"); every column gets
+            one with parameters of its own. Or a list or dictionary with one for each column;
+            Matern52 unless given. Its hyperparameters are `kernel__lengthscale` and so on in
+            `set_params` and searches: where the fit starts, or the value of those that are fixed.
         likelihood: how y depends on f: a name ("gaussian", "student_t", "poisson", …) or one of
             `sg.likelihoods`. `predict` gives the mean of y.
         inducing: how many inducing points, as for `sg.fit`: "auto", a number, locations or "data";

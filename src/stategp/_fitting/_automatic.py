@@ -37,7 +37,7 @@ _STEPS = 10  # of q in each of them, where observations are not Gaussian
 
 @dataclasses.dataclass(frozen=True)
 class Auto:
-    """``inducing=sg.Auto(tolerance=0.01)``, of which "auto" is the default form.
+    """``inducing=sg.Auto(tolerance=0.01)``, of which "auto" is the default form; for an `sg.GP`.
 
     `tolerance`: how far the bound may stay below what any number of inducing points could reach,
     in nats per 1,000 observations.

@@ -118,8 +118,9 @@ def condition(
             that is cheap, else as many as it takes, see `posterior.certificate`;
             `sg.Auto(tolerance=…)` says how exactly), a number (placed by the quantiles of x over
             its range), an increasing array of locations, or "data", which loses nothing. Additive
-            models: one of these for all inputs, or a dictionary or list with one for each; "auto"
-            is 64 or as many as the input has distinct values.
+            models: one of these for all inputs, or a dictionary or list with one for each; their
+            number is not searched for: "auto" is 64, or as many as the input has distinct values,
+            and `sg.Auto` is refused.
         noise_variance: Gaussian observations: known noise variances, one number or one per
             observation, added to that of the likelihood.
         exposure: counts: what the rate is multiplied by, one number or one per observation.

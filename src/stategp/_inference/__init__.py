@@ -12,11 +12,15 @@ from stategp._inference._additive import (
     additive_objective,
     additive_start,
     additive_steps,
+    chain_sites,
     lay_out,
     level,
     no_node_sites,
     node_moments,
+    sites_alone,
+    sweep_all,
 )
+from stategp._inference._additive import Shape as AdditiveShape
 from stategp._inference._additive_effects import averages, joint_corrections
 from stategp._inference._ascend import Ascent
 from stategp._inference._bound import (
@@ -87,6 +91,7 @@ from stategp._inference._xi import difference, logarithmic, prior_chain
 __all__ = [
     "LBFGS",
     "LIGHTEST_TAILS",
+    "AdditiveShape",
     "Ascent",
     "Batches",
     "Certificate",
@@ -125,6 +130,7 @@ __all__ = [
     "additive_steps",
     "averages",
     "begin",
+    "chain_sites",
     "checked",
     "collapsed_bound",
     "deep_bound",
@@ -164,12 +170,14 @@ __all__ = [
     "search_scales",
     "settle",
     "settle_fully",
+    "sites_alone",
     "stack",
     "starting_additive",
     "starting_model",
     "starting_sites",
     "starting_state",
     "strongest_period",
+    "sweep_all",
     "take_steps",
     "transfer_sites",
     "wanted_sites",

@@ -278,6 +278,12 @@ def joint_sites(
     return NodeSites(s + (precision - system.precision) * m, precision)
 
 
+def sites_alone(table: Table, mean: Flat, found: Expected) -> NodeSites:
+    """Where the data would rather have each component, if the others stayed."""
+    precision = table.collect(-2 * found.curvature)
+    return NodeSites(table.collect(found.slope) + precision * mean, precision)
+
+
 # --- the bound ---------------------------------------------------------------------------------
 
 
@@ -301,17 +307,16 @@ def additive_evaluate(
     The target is where all components go jointly, or, if `alone`, each as if the others stayed.
     """
     own_sites = chain_sites(layout, shape, sites)
-    indefinite = not (alone or model.likelihood.log_concave)
+    indefinite = not model.likelihood.log_concave
     swept = sweep_all(shape, own_sites, indefinite)
     marginals = tuple(one.marginals for one in swept)
     mean, variance = node_moments(shape, marginals)
     full_mean = level(model) + table.spread(mean)
-    clip = alone or model.likelihood.log_concave
+    clip = model.likelihood.log_concave
     found = table.expected(model.likelihood, full_mean, table.spread(variance), clip=clip)
     wanted = sites
     if alone:
-        precision = table.collect(-2 * found.curvature)
-        wanted = NodeSites(table.collect(found.slope) + precision * mean, precision)
+        wanted = sites_alone(table, mean, found)
     elif target:
         wanted = joint_sites(model, table, layout, shape, mean, found, sites.linear)
     parts = [found.value]

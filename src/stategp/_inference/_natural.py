@@ -187,7 +187,7 @@ def objective_and_gradient(
     return value, gradient, state
 
 
-@jax.custom_vjp
+@jax.custom_jvp
 def collapsed_bound(
     vector: Float[Array, " parameters"],
     model: GP,
@@ -195,25 +195,55 @@ def collapsed_bound(
     inducing: States,
     guess: Guess,
 ) -> Float[Array, ""]:
-    """The collapsed bound plus the log prior, to be differentiated by others in the vector."""
-    return _forward(vector, model, data, inducing, guess)[0]
+    """The collapsed bound plus the log prior, to be differentiated by others in the vector.
+
+    Twice, if the observations are Gaussian; else a second derivative is refused.
+    """
+    return _bound_and_gradient(vector, model, data, inducing, guess)[0]
 
 
-def _forward(vector: Any, model: GP, data: View, inducing: Any, guess: Any) -> tuple[Any, Any]:
+@collapsed_bound.defjvp
+def _move_bound(given: Any, tangents: Any) -> tuple[Any, Any]:
+    value, gradient = _bound_and_gradient(*given)
+    return value, jnp.dot(gradient, tangents[0])
+
+
+@jax.custom_jvp
+def _bound_and_gradient(
+    vector: Any, model: GP, data: View, inducing: Any, guess: Any
+) -> tuple[Any, Any]:
     if knows_evidence(model, data):
         return evidence_and_gradient(vector, model, data, inducing, LARGEST)
     nothing = no_sites(model, inducing)
-    value, gradient, _ = objective_and_gradient(
-        vector, model, data, inducing, guess, nothing, False
-    )
-    return value, gradient
+    return objective_and_gradient(vector, model, data, inducing, guess, nothing, False)[:2]
 
 
-def _backward(gradient: Any, cotangent: Any) -> tuple[Any, None, None, None, None]:
-    return cotangent * gradient, None, None, None, None
+@_bound_and_gradient.defjvp
+def _move_gradient(given: Any, tangents: Any) -> tuple[Any, Any]:
+    """Second derivatives, where q follows the hyperparameters in closed form.
 
+    Elsewhere the gradient holds q fixed, and its derivative would lack how q moves.
+    """
+    vector, model, data, inducing, guess = given
+    if not model.likelihood.conjugate:
+        raise NotImplementedError(
+            "the log posterior of the hyperparameters can be differentiated once for a "
+            f"{type(model.likelihood).__name__} likelihood, and was to be differentiated twice; "
+            "density.hessian(vector) has its second derivatives"
+        )
 
-collapsed_bound.defvjp(_forward, _backward)
+    def bound(vector: Any) -> Float[Array, ""]:
+        moved = with_vector(model, vector)
+        shape = geometry(moved, data.nodes, inducing, data.numbers)
+        q = evaluate(moved, data, shape, starting_sites(moved, data, shape, guess))
+        return q.elbo + log_prior(moved)
+
+    def both(vector: Any) -> tuple[Any, Any]:
+        if knows_evidence(model, data):
+            return evidence_and_gradient(vector, model, data, inducing)
+        return jax.value_and_grad(bound)(vector)
+
+    return jax.jvp(both, (vector,), tangents[:1])
 
 
 def no_sites(model: GP, inducing: States) -> ChainSites:

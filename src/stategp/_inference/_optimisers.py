@@ -18,6 +18,7 @@ class Moving(NamedTuple):
     scaled: Float[Array, " parameters"]
     memory: Any
     sites: Any  # of every chain, or those of another model
+    spare: Any = None  # sites without negative precisions, if the likelihood makes such
 
 
 @functools.lru_cache(maxsize=16)

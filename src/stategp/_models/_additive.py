@@ -5,7 +5,7 @@ from typing import Any
 
 import equinox as eqx
 
-from stategp._models._gp import as_likelihood, as_mean
+from stategp._models._gp import as_kernel, as_likelihood, as_mean
 from stategp.kernels import Kernel
 from stategp.likelihoods import Likelihood
 from stategp.means import Constant, Mean, Zero
@@ -14,12 +14,11 @@ from stategp.means import Constant, Mean, Zero
 class AdditiveGP(eqx.Module):
     """f(x) = mean + f₁(x₁) + f₂(x₂) + …, every function with a kernel of its own.
 
-    `kernels` is a list, one for each column of x, or a dictionary that names the columns. The mean
-    is a number, learned unless it is given.
+    `kernels` is a list, one for each column of x, or a dictionary that names the columns; each is
+    one of `sg.kernels` or an expression. The mean is a number, learned unless it is given.
 
     >>> import stategp as sg
-    >>> k = sg.kernels
-    >>> model = sg.AdditiveGP({"age": k.Matern32(), "hour": k.Periodic(period=sg.fixed(24.0))})
+    >>> model = sg.AdditiveGP({"age": sg.kernels.Matern32(), "hour": "periodic(24)"})
     >>> model.names
     ('age', 'hour')
     """
@@ -41,13 +40,11 @@ class AdditiveGP(eqx.Module):
             )
         if not parts:
             raise ValueError("kernels is empty: an additive model needs at least one")
-        for name, part in zip(names, parts, strict=True):
-            if not isinstance(part, Kernel):
-                raise ValueError(
-                    f"the kernel of {name!r} must be one of sg.kernels, such as "
-                    f"sg.kernels.Matern32(); got {part!r}"
-                )
-        self.kernels, self.names = parts, names
+        self.kernels = tuple(
+            as_kernel(part, f"the kernel of {name!r}")
+            for name, part in zip(names, parts, strict=True)
+        )
+        self.names = names
         self.likelihood = as_likelihood(likelihood)
         if self.likelihood.latents > 1:
             raise ValueError(

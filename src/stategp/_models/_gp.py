@@ -72,12 +72,13 @@ class GP(eqx.Module):
         return f"GP(kernel={self.kernel!r}, likelihood={self.likelihood!r}, mean={self.mean!r})"
 
 
-def as_kernel(kernel: Any) -> Kernel:
+def as_kernel(kernel: Any, what: str = "kernel") -> Kernel:
+    """A kernel as it is or from text; `what` names it in errors."""
     if isinstance(kernel, str):
         return parse_kernel(kernel)
     if not isinstance(kernel, Kernel):
         raise ValueError(
-            "kernel must be one of sg.kernels, such as sg.kernels.Matern52(), or an expression "
+            f"{what} must be one of sg.kernels, such as sg.kernels.Matern52(), or an expression "
             f"such as 'matern52(30) + periodic(7)'; got {kernel!r}"
         )
     return kernel

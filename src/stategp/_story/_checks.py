@@ -126,8 +126,11 @@ def _autocorrelation(rows: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def user_units(relative: np.ndarray, origin: int | float, observed: int = 0) -> np.ndarray:
-    """Inputs as the user has them. `observed` of them were integers if the origin is one."""
-    if observed and isinstance(origin, int):
+    """Inputs as the user has them. `observed` of them were integers if the origin is one.
+
+    Further from the origin than 64-bit integers can be told apart by differences, they are floats.
+    """
+    if observed and isinstance(origin, int) and np.all(np.abs(relative) < 2.0**62):
         return np.rint(relative).astype(np.int64) + np.int64(origin)
     return relative + float(origin)
 

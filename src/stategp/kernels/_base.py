@@ -136,6 +136,38 @@ class Kernel(eqx.Module):
         """This kernel with its truncation order brought in line with its present parameters."""
         return self
 
+    def parts(self) -> dict[str, "Kernel"]:
+        """The kernels that a sum or a product is made of, by name; else nothing."""
+        return {}
+
+    def with_parts(self, parts: dict[str, "Kernel"]) -> "Kernel":
+        """The same sum or product of other kernels."""
+        return self
+
+    def named_parameters(self) -> dict[str, Parameter]:
+        """Every hyperparameter by name; those of the parts of a sum or product after their names.
+
+        >>> import stategp as sg
+        >>> sg.kernels.Sum(trend=sg.kernels.Matern32(lengthscale=30.0)).named_parameters()
+        {'trend__variance': 1, 'trend__lengthscale': 30}
+        """
+        from stategp.kernels._named import named_parameters
+
+        return named_parameters(self)
+
+    def with_parameters(self, **values: Any) -> "Kernel":
+        """The same kernel with other hyperparameters, by the names of `named_parameters`.
+
+        A number changes the value alone: what was fixed stays fixed, what had a prior keeps it.
+
+        >>> import stategp as sg
+        >>> (sg.kernels.Matern32() + sg.kernels.Constant()).with_parameters(matern32__lengthscale=5)
+        Matern32(variance=1, lengthscale=5) + Constant(variance=1)
+        """
+        from stategp.kernels._named import with_parameters
+
+        return with_parameters(self, values)
+
     def __call__(self, x1: Any, x2: Any) -> Float[Array, "n m"]:
         """Covariance matrix between two one-dimensional arrays of inputs."""
         left, right = (jnp.asarray(x, dtype=float) for x in (x1, x2))

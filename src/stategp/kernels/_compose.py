@@ -106,8 +106,13 @@ class Sum(Blockwise):
         return tuple(block for kernel in self.kernels for block in kernel.blocks())
 
     def refined(self) -> "Sum":
-        refined = (kernel.refined() for kernel in self.kernels)
-        return Sum(**dict(zip(self.names, refined, strict=True)))
+        return self.with_parts({name: part.refined() for name, part in self.parts().items()})
+
+    def parts(self) -> dict[str, Kernel]:
+        return dict(zip(self.names, self.kernels, strict=True))
+
+    def with_parts(self, parts: dict[str, Kernel]) -> "Sum":
+        return Sum(**parts)
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.kernels))
@@ -155,6 +160,14 @@ class Product(Blockwise):
 
     def refined(self) -> "Product":
         return Product(self.left.refined(), self.right.refined())
+
+    def parts(self) -> dict[str, Kernel]:
+        factors = (self.left, self.right)
+        names = _distinct([type(factor).__name__.lower() for factor in factors])
+        return dict(zip(names, factors, strict=True))
+
+    def with_parts(self, parts: dict[str, Kernel]) -> "Product":
+        return Product(*parts.values())
 
     def __repr__(self) -> str:
         return " * ".join(_factor_repr(factor) for factor in (self.left, self.right))

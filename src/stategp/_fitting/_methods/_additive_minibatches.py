@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from stategp._data import Table
 from stategp._fitting._additive import AdditiveTask
@@ -14,18 +14,25 @@ from stategp._fitting._method import Ascending, scaled_start
 from stategp._fitting._methods._natural_first_order import ascent_in_batches, moved_model
 from stategp._fitting._settings import Regime
 from stategp._inference import (
+    AdditiveShape,
     Ascent,
     FitResult,
     Layout,
     Moving,
     NodeSites,
+    Q,
     additive_bound,
     additive_evaluate,
     additive_geometry,
     additive_gradient,
+    chain_sites,
     checked,
+    level,
     move,
     no_node_sites,
+    node_moments,
+    sites_alone,
+    sweep_all,
 )
 from stategp._models import AdditiveGP
 from stategp._posteriors import AdditivePosterior
@@ -53,7 +60,9 @@ class AdditiveInMinibatches(Ascending):
             size = jnp.minimum(size, most)
             return take(state, model, task.table, task.layout, scales, at, size)
 
-        start = Moving(scaled, optimiser.init(scaled), no_node_sites(task.table))
+        nothing = no_node_sites(task.table)
+        spare = None if model.likelihood.log_concave else nothing
+        start = Moving(scaled, optimiser.init(scaled), nothing, spare)
         return ascent_in_batches(task, start, with_batch)
 
     def at_end(
@@ -84,10 +93,31 @@ def _minibatch_step(optimiser: optax.GradientTransformation, count: int) -> Any:
             constant = jax.lax.stop_gradient((moved, shape))
             q = additive_evaluate(constant[0], batch, layout, constant[1], state.sites, alone=True)
             q = jax.lax.stop_gradient(q)
-            return additive_gradient(moved, batch, layout, shape, q) + log_prior(moved), q
+            bound = additive_gradient(moved, batch, layout, shape, q)
+            return bound + log_prior(moved), (q, constant)
 
-        (value, q), gradient = jax.value_and_grad(objective, has_aux=True)(state.scaled)
+        (value, (q, here)), gradient = jax.value_and_grad(objective, has_aux=True)(state.scaled)
         scaled, memory = move(optimiser, state, value / count, gradient / count)
-        return Moving(scaled, memory, state.sites.mix(q.target[0], size)), value
+        sites = state.sites.mix(q.target[0], size)
+        if state.spare is None:
+            return Moving(scaled, memory, sites), value
+        spare = state.spare.mix(_cautious_sites(here[0], batch, here[1], q), size)
+        fine = _is_gaussian(with_vector(model, scaled * scales), layout, sites)
+        sites = jax.tree.map(lambda a, b: jnp.where(fine, a, b), sites, spare)
+        return Moving(scaled, memory, sites, spare), value
 
     return step
+
+
+def _cautious_sites(model: AdditiveGP, table: Table, shape: AdditiveShape, q: Q) -> NodeSites:
+    """The sites wanted at q if no observation could make f less certain."""
+    mean, variance = node_moments(shape, q.marginals)
+    rows = level(model) + table.spread(mean), table.spread(variance)
+    return sites_alone(table, mean, table.expected(model.likelihood, *rows, clip=True))
+
+
+def _is_gaussian(model: AdditiveGP, layout: Layout, sites: NodeSites) -> Bool[Array, ""]:
+    """Whether prior × sites is one for every component."""
+    shape = additive_geometry(model, layout)
+    swept = sweep_all(shape, chain_sites(layout, shape, sites), indefinite=True)
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(one.log_normaliser)) for one in swept]))

@@ -1,8 +1,10 @@
 """Natural gradients on q, an Optax optimiser on the hyperparameters, all data or minibatches.
 
 A minibatch stands for all data: its observations count N / batch times each, which makes every sum
-unbiased. In minibatches there is no bound to guard a step, so precisions that a likelihood makes
-negative are projected to zero: sites stay positive.
+unbiased. In minibatches there is no bound to guard a step. Where a likelihood that is not
+log-concave makes precisions negative, a second set of sites is kept in which they are zero,
+observation by observation: prior × these is always a Gaussian, and they take over when a step would
+leave the sites for which q is one.
 """
 
 import functools
@@ -12,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from stategp._data import Observations
 from stategp._fitting._method import Ascending, scaled_start
@@ -25,8 +27,10 @@ from stategp._inference import (
     Batches,
     ChainSites,
     FitResult,
+    Geometry,
     Latent,
     Moving,
+    Q,
     Sight,
     States,
     begin,
@@ -34,16 +38,20 @@ from stategp._inference import (
     evaluate,
     evaluate_all,
     geometry,
+    latent_moments,
     move,
     no_sites,
+    prior_mean,
     pseudo_data,
     settle,
     starting_sites,
     starting_state,
+    wanted_sites,
     with_gradient,
 )
 from stategp._models import GP
 from stategp._posteriors import Posterior
+from stategp.chain import prior_transitions, sweep
 from stategp.parameters import log_prior, to_vector, with_vector
 
 _SETTLING = 5  # natural-gradient steps for each step of the hyperparameters
@@ -109,7 +117,9 @@ class NaturalInMinibatches(Ascending):
         def with_batch(state: Moving, at: Array, size: Array) -> tuple[Moving, Any]:
             return take(state, model, task.data, task.inducing, scales, at, size)
 
-        return ascent_in_batches(task, Moving(scaled, optimiser.init(scaled), sites), with_batch)
+        spare = None if model.likelihood.log_concave else no_sites(model, task.inducing)
+        start = Moving(scaled, optimiser.init(scaled), sites, spare)
+        return ascent_in_batches(task, start, with_batch)
 
     def at_end(
         self, model: GP, task: SeriesTask, warm: Any, state: Moving, result: FitResult
@@ -208,16 +218,41 @@ def _minibatch_step(optimiser: optax.GradientTransformation) -> Any:
             moved = with_vector(model, scaled * scales)
             shape = geometry(moved, batch.nodes, inducing)
             constant = jax.lax.stop_gradient((moved, shape))
-            q = evaluate(constant[0], batch, constant[1], state.sites, project=True)
+            positive = model.likelihood.log_concave
+            q = evaluate(constant[0], batch, constant[1], state.sites, project=positive)
             q = jax.lax.stop_gradient(q)
-            return with_gradient(moved, batch, shape, q) + log_prior(moved), q
+            return with_gradient(moved, batch, shape, q) + log_prior(moved), (q, constant)
 
-        (value, q), gradient = jax.value_and_grad(objective, has_aux=True)(state.scaled)
+        (value, (q, here)), gradient = jax.value_and_grad(objective, has_aux=True)(state.scaled)
         scaled, memory = move(optimiser, state, value / len(data), gradient / len(data))
-        sites = tuple(a.mix(b, size) for a, b in zip(state.sites, q.target, strict=True))
-        return Moving(scaled, memory, sites), value
+        sites = _mixed(state.sites, q.target, size)
+        if state.spare is None:
+            return Moving(scaled, memory, sites), value
+        spare = _mixed(state.spare, _cautious_sites(here[0], batch, here[1], q), size)
+        fine = _is_gaussian(with_vector(model, scaled * scales), inducing, sites)
+        sites = jax.tree.map(lambda a, b: jnp.where(fine, a, b), sites, spare)
+        return Moving(scaled, memory, sites, spare), value
 
     return step
+
+
+def _mixed(old: ChainSites, new: ChainSites, size: Float[Array, ""]) -> ChainSites:
+    return tuple(a.mix(b, size) for a, b in zip(old, new, strict=True))
+
+
+def _cautious_sites(model: GP, data: Observations, shape: Geometry, q: Q) -> ChainSites:
+    """The sites wanted at q if no observation could make f less certain."""
+    mean, variance = latent_moments(shape.projections, q.marginals)
+    full_mean = mean + prior_mean(model, data.user_nodes)
+    expected = data.expected(model.likelihood, full_mean, variance, clip=True)
+    return wanted_sites(shape, mean, expected)
+
+
+def _is_gaussian(model: GP, inducing: States, sites: ChainSites) -> Bool[Array, ""]:
+    """Whether prior × sites is one for every chain."""
+    priors = [prior_transitions(kernel, inducing) for kernel in model.kernels]
+    swept = [sweep(p, site, indefinite=True) for p, site in zip(priors, sites, strict=True)]
+    return jnp.all(jnp.isfinite(jnp.stack([one.log_normaliser for one in swept])))
 
 
 def take_batch(data: Observations, at: Int[Array, " batch"]) -> Observations:
