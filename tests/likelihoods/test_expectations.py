@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stategp import likelihoods as lik
-from stategp.likelihoods._bernoulli import LogisticBound
+from stategp._fitting._methods._logistic import LogisticBound
 from stategp.parameters import to_vector, with_vector
 from tests.likelihoods import reference
 from tests.likelihoods.cases import CASES, Case

@@ -1,7 +1,7 @@
 """What an observation says about f."""
 
 from stategp.likelihoods._base import Likelihood
-from stategp.likelihoods._bernoulli import Bernoulli, Binomial, LogisticBound
+from stategp.likelihoods._bernoulli import Bernoulli, Binomial
 from stategp.likelihoods._beta import Beta
 from stategp.likelihoods._counts import NegativeBinomial, Poisson
 from stategp.likelihoods._custom import Custom
@@ -24,7 +24,6 @@ __all__ = [
     "HeteroscedasticGaussian",
     "Laplace",
     "Likelihood",
-    "LogisticBound",
     "NegativeBinomial",
     "Ordinal",
     "Poisson",

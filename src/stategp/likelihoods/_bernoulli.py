@@ -139,38 +139,6 @@ class Binomial(Likelihood):
         return jnp.zeros_like(y)
 
 
-class LogisticBound(Bernoulli):
-    """Bernoulli with logit link whose expectation is the Jaakkola–Jordan lower bound of it.
-
-    E[log p] ≥ log σ(ξ) + (y − ½) mean − ξ/2, tightest at ξ² = mean² + variance.
-    """
-
-    def __init__(self, *, quadrature: Any = QUADRATURE):
-        self.link = "logit"
-        self.quadrature = check_quadrature(quadrature)
-
-    def expected_log_density(
-        self, y: Points, mean: Points, variance: Points, extra: Points
-    ) -> Points:
-        return (y - 0.5) * mean - _log_two_cosh(mean**2 + variance)
-
-
-@jax.custom_jvp
-def _log_two_cosh(square: Points) -> Points:
-    """log(2 cosh(ξ/2)) as a function of ξ², smooth at zero."""
-    root = jnp.sqrt(square)
-    return root / 2 + jnp.log1p(jnp.exp(-root))
-
-
-@_log_two_cosh.defjvp
-def _log_two_cosh_jvp(primals: tuple[Points], tangents: tuple[Points]) -> tuple[Points, Points]:
-    (square,), (tangent,) = primals, tangents
-    small = square < 1e-4
-    root = jnp.sqrt(jnp.where(small, 1.0, square))
-    series = 1 / 8 - square / 96 + square**2 / 960
-    return _log_two_cosh(square), tangent * jnp.where(small, series, jnp.tanh(root / 2) / root / 4)
-
-
 def _scores(link: str, y: np.ndarray, trials: np.ndarray) -> np.ndarray:
     """The f of each share, with one more trial from the overall share."""
     overall = (np.sum(y) + 0.5) / (np.sum(trials) + 1)

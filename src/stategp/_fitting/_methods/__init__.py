@@ -8,7 +8,8 @@ from stategp._fitting._methods._additive_minibatches import AdditiveInMinibatche
 from stategp._fitting._methods._deep import DeepGradient, DeepNatural
 from stategp._fitting._methods._gradient import Gradient
 from stategp._fitting._methods._laplace import Laplace
-from stategp._fitting._methods._natural import Logistic, Natural
+from stategp._fitting._methods._logistic import Logistic
+from stategp._fitting._methods._natural import Natural
 from stategp._fitting._methods._natural_first_order import NaturalInMinibatches, NaturalWithOptax
 from stategp._fitting._methods._power_ep import PowerEP
 from stategp._fitting._settings import Regime

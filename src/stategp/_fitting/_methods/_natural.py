@@ -1,4 +1,4 @@
-"""Natural gradients on all data, and the bound on the logistic function that is fitted likewise."""
+"""Natural gradients on all data."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,6 @@ from stategp._inference import (
 )
 from stategp._models import GP
 from stategp._posteriors import Posterior
-from stategp.likelihoods import Bernoulli, LogisticBound
 from stategp.parameters import to_vector
 
 
@@ -119,21 +118,3 @@ class Natural(Collapsing):
     ) -> Posterior:
         q = state.q
         return task.posterior(model, q.sites, q.marginals, q.elbo, result)
-
-
-class Logistic(Natural):
-    """A bound on the logistic function in place of its likelihood."""
-
-    name = "vb"
-    plain_bound, optimal = False, False
-
-    def check(self, model: GP, data: Any) -> None:
-        likelihood = model.likelihood
-        if not (isinstance(likelihood, Bernoulli) and likelihood.link == "logit"):
-            raise ValueError(
-                "method='vb' is a bound on the logistic function, for Bernoulli(link='logit') "
-                f"only, not for {likelihood!r}; use method='natural'"
-            )
-
-    def fitted(self, model: GP) -> GP:
-        return GP(model.kernels, LogisticBound(), model.means)
