@@ -344,6 +344,22 @@ def test_several_latent_functions():
     assert posterior.sample_state(0, X_NEW, 3).shape == (3, len(X_NEW), 5)
 
 
+def test_additive_and_deep_models():
+    x = np.random.default_rng(0).uniform(size=(10, 2))
+    additive = sg.condition(sg.AdditiveGP([k.Matern32(), k.Matern52()]), x, x[:, 0] - x[:, 1])
+    C = np.asarray(additive.covariance(x))
+    np.testing.assert_allclose(np.diag(C), additive.predict_f(x)[1], atol=1e-12)
+    np.testing.assert_allclose(additive.covariance(x, x[:3]), C[:, :3], atol=1e-14)
+    layers = {"f": sg.Layer(k.Matern52(lengthscale=2.0), inducing=5)}
+    deep = sg.DeepGP(layers, lambda f, t: f["f"](t), sg.likelihoods.Gaussian(variance=NOISE))
+    function = sg.condition(deep, X, Y, max_steps=20, tolerance=1.0).functions["f"]
+    slope, variance = function.predict_derivative(X_NEW)
+    away = 1e-5
+    right, left = (function.predict_f(X_NEW + step)[0] for step in (away, -away))
+    np.testing.assert_allclose(slope, (right - left) / (2 * away), atol=1e-7)
+    assert np.all(variance > 0)
+
+
 def test_many_points_come_in_blocks(summed, monkeypatch):
     x = np.random.default_rng(1).uniform(-1, 6, 20)  # a number that no other test has compiled
     monkeypatch.setattr(_states, "_ENTRIES", 500)

@@ -212,8 +212,10 @@ def locate(inducing: Float[Array, " states"], x: Grid) -> Where:
     if x.ndim == 2:
         left, right, low, high = (v[:, None] for v in (left, right, low, high))
     # Where there is no neighbour, a step of zero stands in; its results are not used.
-    before, after = jnp.where(left, x - low, 0.0), jnp.where(right, high - x, 0.0)
-    return Where(interval, left, right, jnp.maximum(before, 0.0), jnp.maximum(after, 0.0))
+    # (A comparison, not a maximum, whose derivative on an inducing point would be a half.)
+    before = jnp.where(left & (x >= low), x - low, 0.0)
+    after = jnp.where(right & (x <= high), high - x, 0.0)
+    return Where(interval, left, right, before, after)
 
 
 _Parts = tuple[Any, Any, Grid]  # p₁, p₂, residual
