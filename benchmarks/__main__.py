@@ -21,6 +21,7 @@ import numpy as np
 
 from benchmarks import targets
 from benchmarks.peers.protocol import ENVIRONMENTS
+from stategp._runtime import replacing
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -316,9 +317,8 @@ def main():
             if options.only and file.exists():
                 bench.results = merged(json.loads(file.read_text())["results"], bench.results)
             text = json.dumps(about | {"results": bench.results}, indent=1)
-            partial = file.with_suffix(".partial")
-            partial.write_text(text)
-            partial.replace(file)
+            with replacing(file) as written:
+                written.write(text.encode())
     print(f"\n{targets.table(bench.results)}\n\nwritten to {file}")
     for picture in targets.draw(bench.results, options.out):
         print(f"drawn: {picture}")

@@ -21,7 +21,10 @@ ORDER = [module for modules, _ in MAP for module in modules]
 # The front door and the door of `python -m stategp` import what they offer.
 DOORS = {"__init__", "__main__"}
 # importer, imported: why it may look down the map. All such imports are inside functions.
-EXCEPTIONS: dict[tuple[str, str], str] = {}
+EXCEPTIONS = {
+    ("_posteriors", "plots"): "posterior.plot() draws; Matplotlib is loaded when it is called",
+    ("_posteriors", "report"): "posterior.report() writes; likewise",
+}
 
 
 class Import(NamedTuple):

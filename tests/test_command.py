@@ -47,6 +47,7 @@ def folder(tmp_path_factory):
     (here / "other.parquet").write_text("hello")
     (here / "text.stategp").write_text("hello")
     (here / "folder").mkdir()
+    sg.Forecaster("matern32(10d)").save(here / "unfitted.stategp")
     for name, kernel in [("visits", "matern32(10d)"), ("numbers", "matern32(10)")]:
         model = sg.Forecaster(kernel, inducing=8)
         with pytest.warns(sg.NotConvergedWarning):
@@ -230,6 +231,7 @@ FIT = ("fit", "visits.csv", "--target", "visits")
         (("forecast", "text.stategp", "3d"), "not a stategp file"),
         (("forecast", "half.stategp", "3d"), "not a stategp file, or a damaged one"),
         (("forecast", "posterior.stategp", "3d"), "holds a Posterior"),
+        (("forecast", "unfitted.stategp", "3d"), "a Forecaster that has not been fitted"),
         (("predict", "visits.stategp", "numbers.csv"), "fitted to times in dates"),
         (("predict", "numbers.stategp", "visits.csv"), "fitted to times in numbers"),
         (("predict", "visits.stategp", "nothing.csv"), "there is no file nothing.csv"),

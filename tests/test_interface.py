@@ -21,7 +21,7 @@ POSTERIORS = [
     "Posterior",
 ]
 DOORS = ["Forecaster", "GPClassifier", "GPRegressor", "Parameter"]
-FUNCTIONS = ["condition", "fit", "fixed", "load", "log_posterior", "parameter"]
+FUNCTIONS = ["condition", "fit", "fixed", "load", "log_posterior", "parameter", "register"]
 EXPRESSIONS = ["parse_kernel", "write_kernel"]
 MODULES = ["chain", "data", "kernels", "likelihoods", "means", "plots", "priors", "report"]
 INTERFACE = sorted(

@@ -2,8 +2,10 @@
 
 import dataclasses
 import io
+import re
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -11,9 +13,21 @@ from scipy import stats
 
 import stategp as sg
 from stategp import plots
-from stategp._story import Story, find_gaps, in_columns, tell
+from stategp._story import (
+    Line,
+    Story,
+    check_panels,
+    component_panels,
+    find_gaps,
+    in_columns,
+    outcome_in_words,
+    portray,
+    series_panel,
+    tell,
+)
 from stategp._story._grids import make_grid
-from stategp.report import render
+from stategp._story._hyperparameters import list_hyperparameters
+from stategp.report import _svg, render
 from tests.stories import gaussian_posterior, poisson_posterior, to_time
 
 DRAWN = [plots.plot, plots.plot_components, plots.plot_trace, plots.plot_checks]
@@ -73,19 +87,27 @@ def test_counts_have_whole_bounds_that_hold_them(counts: Story) -> None:
     assert np.all(lower == np.round(lower))
     assert np.all(lower >= 0)
     assert np.all(upper > counts.curve.mean)
-    assert 0.93 < counts.scores["coverage of the 95 % interval (in sample)"] <= 1.0
+    assert 0.93 < counts.scores["coverage of the 95 % interval (leave-one-out)"] <= 1.0
 
 
-def test_scores_against_the_definition(story: Story) -> None:
-    posterior = gaussian_posterior()
-    x = np.asarray(posterior.data.x) + posterior.data.origin
-    mean, variance = (np.asarray(v) for v in posterior.predict_y(x))
-    density = stats.norm.logpdf(story.y, mean, variance**0.5)
+def test_scores_are_those_of_leaving_each_observation_out() -> None:
+    """Against the closed form of a dense Gaussian process (Rasmussen and Williams, 5.12)."""
+    rng = np.random.default_rng(4)
+    x, y = np.sort(rng.uniform(0, 6, 24)), rng.standard_normal(24)
+    kernel = sg.kernels.Matern32(variance=1.3, lengthscale=0.8)
+    model = sg.GP(kernel, sg.likelihoods.Gaussian(variance=0.3))
+    told = tell(sg.condition(model, x, y, inducing="data"), points=40)
+    scaled = np.sqrt(3) * np.abs(x[:, None] - x) / 0.8
+    inverse = np.linalg.inv(1.3 * (1 + scaled) * np.exp(-scaled) + 0.3 * np.eye(24))
+    variance = 1 / np.diag(inverse)
+    error = variance * (inverse @ y)
+    density = stats.norm.logpdf(error, scale=variance**0.5).mean()
+    scores = told.scores
     np.testing.assert_allclose(
-        story.scores["log density per observation (in sample)"], density.mean(), rtol=1e-8
+        scores["log density per observation (leave-one-out)"], density, rtol=1e-8
     )
-    rmse = np.sqrt(np.mean((story.y - mean) ** 2))
-    np.testing.assert_allclose(story.scores["RMSE (in sample)"], rmse, rtol=1e-10)
+    np.testing.assert_allclose(scores["RMSE (leave-one-out)"], np.sqrt(np.mean(error**2)))
+    np.testing.assert_allclose(told.checks.residuals, error / variance**0.5, rtol=1e-6)
 
 
 def test_the_same_seed_tells_the_same_story(counts: Story) -> None:
@@ -177,6 +199,101 @@ def test_wrong_use(options, words: str) -> None:
 def test_only_posteriors_of_one_input() -> None:
     with pytest.raises(ValueError, match=r"sg\.Posterior"):
         tell("a posterior")
+
+
+def test_every_point_is_predicted_once(monkeypatch) -> None:
+    """The grid and the forecast together, the observations without each other: two passes."""
+    predict_f, asked = sg.Posterior.predict_f, []
+
+    def counted(self, x):
+        asked.append(len(x))
+        return predict_f(self, x)
+
+    monkeypatch.setattr(sg.Posterior, "predict_f", counted)
+    told = tell(poisson_posterior(), until=9.0, points=500)
+    assert asked == [len(told.y), 500 + len(told.forecast.x)]
+
+
+def test_one_fit_time() -> None:
+    told, result = tell(gaussian_posterior(), points=500), gaussian_posterior().fit_result
+    assert result is not None
+    assert result.total_seconds >= result.seconds[-1] > 0
+    words = f"{result.total_seconds:,.1f} s"
+    assert words in outcome_in_words(told)
+    assert words in plots.plot_trace(told).axes[0].get_title(loc="left")
+    text = render(told)
+    assert f">{words}<small>" in text  # the tile
+    assert f"{words} in all" in text  # the section
+    assert len(re.findall(r"\d[\d.,]* s(?:econds)?\b", text)) == 2  # and no other time
+
+
+def test_titles_say_what_is_shown(story: Story) -> None:
+    assert tell(gaussian_posterior(), points=500).title == "Fit of y"
+    assert tell(gaussian_posterior(), until=9.0, points=500).title == "Fit and forecast of y"
+
+
+def test_names_of_hyperparameters_are_words() -> None:
+    kernel = "trend: matern32 + weekly: (cosine(7) + cosine(3.5)) + slow: matern12*periodic(9)"
+    names = [row.name for row in list_hyperparameters(sg.GP(kernel))]
+    assert names[:6] == [
+        "trend: variance",
+        "trend: lengthscale",
+        "weekly (cosine): variance",
+        "weekly (cosine): period",
+        "weekly (cosine 2): variance",
+        "weekly (cosine 2): period",
+    ]
+    assert "slow (matern12): lengthscale" in names
+    assert "slow (periodic): period" in names
+    assert names[-1] == "likelihood: variance"
+
+
+def test_both_renderers_draw_every_mark(story: Story) -> None:
+    """Nothing that a panel holds is left to one renderer alone."""
+    for panel in [series_panel(story), *component_panels(story), *check_panels(story)]:
+        figure = plots.Picture()
+        axes = figure.subplots()
+        plots._draw(axes, panel)
+        figure.savefig(io.BytesIO())
+        assert axes.get_ylim() == pytest.approx(panel.height())
+        assert _svg.draw(panel).count("<path class=") >= len([m for m in panel.marks if m.shown])
+
+
+def test_pictures_of_what_people_hold(tmp_path) -> None:
+    from matplotlib.figure import Figure
+
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, (60, 2))
+    kernels = {"age": sg.kernels.Matern32(), "hour": sg.kernels.Periodic(period=sg.fixed(0.25))}
+    additive = sg.condition(sg.AdditiveGP(kernels), x, np.sin(6 * x[:, 0]), inducing=8)
+    layers = [sg.Layer(sg.kernels.Matern32(), inducing=5) for _ in range(2)]
+    deep_model = sg.DeepGP.stack(layers, sg.likelihoods.Gaussian(variance=0.01))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sg.NotConvergedWarning)
+        deep = sg.condition(deep_model, x[:30, 0], x[:30, 1], max_steps=5)
+    for posterior, titles in [
+        (additive, ["Effect of age", "Effect of hour"]),
+        (deep, ["Function 0", "Function 1"]),
+        (gaussian_posterior(), ["trend", "season"]),
+    ]:
+        assert isinstance(posterior.plot(), Figure)
+        figure = posterior.plot_components()
+        assert [axes.get_title(loc="left") for axes in figure.axes] == titles
+        posterior.report(tmp_path / "report.html")
+        assert all(title in (tmp_path / "report.html").read_text("utf-8") for title in titles)
+    # an effect is what `components` says, over one period if it repeats
+    panels = portray(additive).panels
+    line = next(mark for mark in panels[0].marks if isinstance(mark, Line))
+    np.testing.assert_allclose(line.y, additive.components({"age": line.x})["age"][0])
+    assert panels[1].across.ends == (0.0, 0.25)
+    with pytest.raises(ValueError, match="do not fit into one pair of axes"):
+        additive.plot(ax=Figure().subplots())
+    with pytest.raises(ValueError, match="posteriors of one input"):
+        plots.plot_checks(deep)
+    with pytest.raises(ValueError, match="made of a posterior"):
+        plots.plot("a posterior")
+    with pytest.raises(ValueError, match="told already, so until"):
+        plots.plot(portray(additive), until=3.0)
 
 
 def test_no_pyplot() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stategp._story import Story, tell
+from stategp._story import Curve, Remark, Story, tell
 from stategp.report import render, write_report
 from tests.stories import gaussian_posterior, poisson_posterior, to_time
 
@@ -38,7 +38,9 @@ def hostile(story: Story) -> Story:
         certificate=HOSTILE,
         outcome=HOSTILE,
         notes=(HOSTILE,),
-        components={HOSTILE: first, "season": second},
+        components={HOSTILE: first, HOSTILE + "2": second},
+        seasons={HOSTILE + "2": story.seasons["season"]},
+        remarks=(Remark("bad", HOSTILE),),
         scores=story.scores | {HOSTILE: float("nan")},
     )
 
@@ -111,7 +113,7 @@ def test_looking_around(browser: Any, story: Story, tmp_path: Path) -> None:
     page = report.page
     whole = report.shown()
     assert report.ink("#main-chart") > 20
-    assert report.ink("#component-1") > 10
+    assert report.ink("#component-0") > 10
     page.mouse.move(*report.point(0.5))
     page.mouse.wheel(0, -300)
     assert report.width() < 0.7 * (whole[1] - whole[0])
@@ -179,6 +181,8 @@ def test_hostile_names_are_text(browser: Any, hostile: Story, tmp_path: Path) ->
     assert page.title() == HOSTILE
     assert page.locator("h3").first.inner_text() == HOSTILE
     assert page.locator("pre").first.inner_text() == HOSTILE
+    assert page.locator(".seasons figcaption").inner_text() == HOSTILE + "2"
+    assert page.locator(".remarks li").inner_text() == HOSTILE
     assert page.evaluate("window.broken") is None
     assert page.locator("img").count() == 0
     report.close()
@@ -223,7 +227,12 @@ def test_one_file_with_everything(story: Story, tmp_path: Path) -> None:
         assert part in text
     carried = re.search(r'id="carried">(.*?)</script>', text)
     assert carried is not None
-    assert len(json.loads(carried[1])["components"]) == 2
+    assert [chart["id"] for chart in json.loads(carried[1])["charts"]] == [
+        "main-chart",
+        "component-0",
+    ]  # what repeats stands beside them, over one period
+    assert "Month" in text
+    assert "2016</span>" in text
 
 
 def test_no_forecast_no_fit(story: Story) -> None:
@@ -231,7 +240,8 @@ def test_no_forecast_no_fit(story: Story) -> None:
         story,
         forecast=story.forecast[:0],
         trace=np.zeros(0),
-        seconds=np.zeros(0),
+        total_seconds=float("nan"),
+        converged=None,
         outcome="",
         call="",
         components={},
@@ -240,6 +250,40 @@ def test_no_forecast_no_fit(story: Story) -> None:
     assert "Nothing was optimised" in text
     assert 'id="forecast-heading"' not in text
     assert 'id="parts-heading"' not in text
+
+
+def test_the_forecast_has_every_step(browser: Any, story: Story, tmp_path: Path) -> None:
+    count = 1000
+    x = np.linspace(8.0, 9.0, count + 1)[1:]
+    curve = Curve(to_time(x), x, {0.95: (x - 1, x + 1)})
+    few = dataclasses.replace(story, forecast=curve[:60])
+    text = render(few)
+    table = text[text.index('id="forecast-heading"') : text.index('id="checks-heading"')]
+    assert table.count("<tr>") == 61  # none is left out
+    assert "60 steps after the end of the data." in table
+    many = dataclasses.replace(story, forecast=curve)
+    text = render(many)
+    assert "Every third of 1,000 steps after the end of the data; the file has all" in text
+    report = Page(browser, many, tmp_path)
+    with report.page.expect_download() as download:
+        report.page.get_by_role("button", name="Save as CSV").click()
+    lines = Path(download.value.path()).read_text("utf-8").splitlines()
+    assert lines[0] == "x,mean,lower_95,upper_95"
+    assert len(lines) == 1 + count
+    when, *numbers = lines[500].split(",")
+    stamp = to_time(x[499:500]).astype("datetime64[s]")[0]
+    assert np.datetime64(when.replace(" ", "T")) == stamp
+    np.testing.assert_array_equal([float(text) for text in numbers], x[499] + np.array([0, -1, 1]))
+    report.page.close()
+
+
+def test_outliers_are_no_green_light(story: Story) -> None:
+    assert '<p class="badge good">Model fits the data</p>' in render(story)
+    remark = Remark("bad", "7 of 700 observations lie far out.")
+    text = render(dataclasses.replace(story, remarks=(remark,)))
+    assert '<p class="badge bad">Model does not fit the data</p>' in text
+    assert f'<li class="bad">{remark.text}</li>' in text
+    assert '<dd class="fact bad">' in text
 
 
 def test_where_it_cannot_be_written(story: Story, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import jax
 import matplotlib
 import numpy as np
 
+from stategp._runtime import replacing
+
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
@@ -37,9 +39,8 @@ def save(figure, path: Path) -> None:
     """The picture as PNG and as PDF beside it; a killed run leaves no half of one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for suffix in (".png", ".pdf"):
-        partial = path.with_suffix(f".partial{suffix}")
-        figure.savefig(partial, dpi=130)
-        partial.replace(path.with_suffix(suffix))
+        with replacing(path.with_suffix(suffix)) as file:
+            figure.savefig(file, dpi=130, format=suffix[1:])
     plt.close(figure)
     print(f"picture: {path.with_suffix('.png')} and .pdf", flush=True)
 
@@ -48,9 +49,9 @@ def write(numbers, path: Path) -> None:
     """Numbers as JSON, with the date, the machine and the versions they came from."""
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = {"date": f"{datetime.datetime.now():%Y-%m-%d %H:%M}"} | machine()
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(whole | {"results": numbers}, indent=1, default=_plain))
-    partial.replace(path)
+    text = json.dumps(whole | {"results": numbers}, indent=1, default=_plain)
+    with replacing(path) as file:
+        file.write(text.encode())
     print(f"numbers: {path}", flush=True)
 
 

@@ -19,6 +19,7 @@ keep_compiled_programs()
 
 from stategp import chain, data, kernels, likelihoods, means, priors
 from stategp._expressions import parse_kernel, write_kernel
+from stategp._files import load, register
 from stategp._fitting import (
     Auto,
     LogPosterior,
@@ -31,7 +32,7 @@ from stategp._fitting import (
 from stategp._forecasting import Forecaster
 from stategp._inference import Certificate, FitResult, Outcome
 from stategp._models import GP, AdditiveGP, DeepGP, Layer
-from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior, load
+from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
 from stategp.parameters import Parameter, fixed, parameter
 
 __version__ = "0.1.0.dev0"
@@ -85,6 +86,7 @@ __all__ = [
     "parse_kernel",
     "plots",
     "priors",
+    "register",
     "report",
     "write_kernel",
 ]

@@ -166,23 +166,15 @@ def project(
     With x in rows, all points of a row must lie in one interval. `transitions` is the prior of the
     states, from `prior_transitions(kernel, inducing)`.
     """
-    interval = jnp.searchsorted(inducing, x if x.ndim == 1 else x[:, 0], side="right")
-    left, right = interval > 0, interval < len(inducing)
-    low = inducing[jnp.maximum(interval - 1, 0)]
-    high = inducing[jnp.minimum(interval, len(inducing) - 1)]
-    if x.ndim == 2:
-        left, right, low, high = (v[:, None] for v in (left, right, low, high))
-    # Where there is no neighbour, a step of zero stands in; its results are not used.
-    before, after = jnp.where(left, x - low, 0.0), jnp.where(right, high - x, 0.0)
-    where = _Where(interval, left, right, jnp.maximum(before, 0.0), jnp.maximum(after, 0.0))
-
+    where = locate(inducing, x)
+    interval = where.interval
     p1: list[Any] = []
     p2: list[Any] = []
     residual: list[Grid] = []
     start = 0
     for group in group_blocks(kernel):
         count, dim = jax.eval_shape(jax.vmap(lambda block: block.emission()), group).shape
-        across = _diagonal_blocks(transitions, start, count, dim)
+        across = diagonal_blocks(transitions, start, count, dim)
         own = _project_entries if in_entries(dim, x.shape) else _project_matrices
         parts = jax.vmap(own, in_axes=(0, 0, None))(group, across, where)
         parts = jax.lax.optimization_barrier(parts)
@@ -201,7 +193,7 @@ def project(
     return Projection(interval, jnp.concatenate(both), tuple(residual))
 
 
-class _Where(NamedTuple):
+class Where(NamedTuple):
     """Where the points lie among the inducing locations."""
 
     interval: Int[Array, " cells"]
@@ -211,10 +203,23 @@ class _Where(NamedTuple):
     after: Grid  # the step to the right neighbour
 
 
+def locate(inducing: Float[Array, " states"], x: Grid) -> Where:
+    """The interval of every point, an inducing point being the left end of its own."""
+    interval = jnp.searchsorted(inducing, x if x.ndim == 1 else x[:, 0], side="right")
+    left, right = interval > 0, interval < len(inducing)
+    low = inducing[jnp.maximum(interval - 1, 0)]
+    high = inducing[jnp.minimum(interval, len(inducing) - 1)]
+    if x.ndim == 2:
+        left, right, low, high = (v[:, None] for v in (left, right, low, high))
+    # Where there is no neighbour, a step of zero stands in; its results are not used.
+    before, after = jnp.where(left, x - low, 0.0), jnp.where(right, high - x, 0.0)
+    return Where(interval, left, right, jnp.maximum(before, 0.0), jnp.maximum(after, 0.0))
+
+
 _Parts = tuple[Any, Any, Grid]  # p₁, p₂, residual
 
 
-def _diagonal_blocks(transitions: Transitions, start: int, count: int, dim: int) -> Transitions:
+def diagonal_blocks(transitions: Transitions, start: int, count: int, dim: int) -> Transitions:
     """The parts of the prior that belong to a run of blocks, stacked along a leading axis."""
     ranges = [slice(start + i * dim, start + (i + 1) * dim) for i in range(count)]
     return Transitions(
@@ -223,7 +228,7 @@ def _diagonal_blocks(transitions: Transitions, start: int, count: int, dim: int)
     )
 
 
-def _project_entries(block: Kernel, across: Transitions, where: _Where) -> _Parts:
+def _project_entries(block: Kernel, across: Transitions, where: Where) -> _Parts:
     """One block, entry by entry."""
     dim, ndim = across.A.shape[-1], where.before.ndim
     rows = range(dim)
@@ -280,7 +285,7 @@ def _solve(
     return list(solve_entries(spread, factor, rhs))
 
 
-def _project_matrices(block: Kernel, across: Transitions, where: _Where) -> _Parts:
+def _project_matrices(block: Kernel, across: Transitions, where: Where) -> _Parts:
     """One block, as matrices."""
     ndim = where.before.ndim
     stationary, h = block.stationary_covariance(), block.emission()

@@ -1,12 +1,36 @@
-"""Matplotlib figures of a story. No pyplot: no backend is chosen and no global state is touched."""
+"""Matplotlib figures. No pyplot: no backend is chosen and no global state is touched.
+
+What they show is decided in `stategp._story`, for these pictures and for the report alike; here it
+is only drawn.
+"""
 
 import io
+import textwrap
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
-from stategp._story import Band, Story, in_columns
+from stategp._story import (
+    Dots,
+    Fill,
+    Line,
+    Mark,
+    Panel,
+    Portrait,
+    Rug,
+    Rule,
+    Spans,
+    Stems,
+    Story,
+    check_panels,
+    component_panels,
+    in_columns,
+    interval_name,
+    outcome_in_words,
+    recount,
+    series_panel,
+    trace_panel,
+)
 
 try:
     import matplotlib.dates
@@ -20,6 +44,11 @@ _dates: Any = matplotlib.dates  # without types
 # Okabe and Ito's colours, which the colour-blind can tell apart.
 BLUE, GREEN, VERMILION, DATA = "#0072B2", "#009E73", "#D55E00", "#4d4d4d"
 COMPONENTS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#D55E00", "#0072B2")
+_COLOURS = {
+    "model": BLUE, "inducing": GREEN, "forecast": VERMILION, "data": DATA, "gap": "0.94",
+    "chance": "0.88", "expected": "0.6", "before": "0.55",
+} | {f"part{at}": colour for at, colour in enumerate(COMPONENTS)}  # fmt: skip
+_REMARKS = {"good": GREEN, "look": "#B87800", "bad": VERMILION, "unknown": "0.4"}
 _MOST_POINTS = 5_000  # drawn one by one
 _COLUMNS = 700
 
@@ -33,221 +62,249 @@ class Picture(Figure):
         return written.getvalue()
 
 
-def plot(story: Story, *, ax: Axes | None = None) -> Figure:
+def plot(posterior: Any, *, ax: Axes | None = None, **options: Any) -> Figure:
     """Data, mean and intervals, with the inducing points, the gaps and where the forecast begins.
 
+    Of an additive posterior the effect of each input, of a deep one its functions. Options are
+    those of `stategp._story.tell` (`until=` for a forecast, `levels=`) or `portray` (`level=`);
+    a story that was told already is drawn as it is.
+
     >>> import numpy as np, stategp as sg
-    >>> from stategp._story import tell
     >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
-    >>> plot(tell(posterior, points=50)).savefig(io.BytesIO())
+    >>> plot(posterior, until=5.0, points=50).savefig(io.BytesIO())
     """
+    told = recount(posterior, options)
+    if isinstance(told, Portrait):
+        if ax is not None:
+            raise ValueError(
+                f"{len(told.panels)} functions do not fit into one pair of axes: use "
+                "plot_components(posterior, figure=…)"
+            )
+        return plot_components(told)
+    panel = series_panel(told)
     figure, axes = _axes(ax, (9.0, 4.2))
-    _draw_gaps(axes, story)
-    x = _as_plotted(story.curve.x)
-    if story.two_valued and story.function is not None:
-        _draw_band(axes, x, story.function, BLUE, f"{100 * story.widest:.4g} % for the probability")
-    else:
-        _draw_intervals(axes, x, story)
-    _draw_data(axes, story)
-    _set_height(axes, story)
-    _draw_end(axes, story)
-    z = _as_plotted(story.inducing[:: -(-len(story.inducing) // _COLUMNS)])
-    axes.plot(
-        z, np.zeros(len(z)), "|", color=GREEN, ms=7, mew=0.9 if len(z) < 200 else 0.4,
-        clip_on=False, transform=axes.get_xaxis_transform(),
-        label=f"{len(story.inducing):,} inducing points",
-    )  # fmt: skip
-    _finish(axes, story, story.y_label)
-    long = len(story.y) > _MOST_POINTS
-    title = _plain(story.title)
-    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=40 if long else 26)
+    _draw(axes, panel)
+    named = [mark for mark in panel.named if mark.shown]
+    rows = -(-sum(len(mark.name) + 9 for mark in named) // 125)
+    title = _plain(panel.title)
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=12 + 14 * rows)
     axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.008, 1.0), ncols=4 if long else 6, fontsize=8,
-        frameon=False, handlelength=1.4, columnspacing=1.2, borderaxespad=0.2,
+        loc="lower left", bbox_to_anchor=(-0.008, 1.0), ncols=-(-(len(named) + 1) // rows),
+        fontsize=8, frameon=False, handlelength=1.4, columnspacing=1.2, borderaxespad=0.2,
     )  # fmt: skip
     return figure
 
 
-def plot_components(story: Story, *, figure: Figure | None = None) -> Figure:
-    """Each summand of the kernel with its interval, one below the other."""
-    count = max(len(story.components), 1)
+def plot_components(posterior: Any, *, figure: Figure | None = None, **options: Any) -> Figure:
+    """Each summand of the kernel with its interval: along x, or over one period if it repeats.
+
+    Of an additive posterior the effect of each input, of a deep one its functions. Options are
+    those of `plot`.
+    """
+    told = recount(posterior, options)
+    if isinstance(told, Portrait):
+        panels, level = list(told.panels), None
+    else:
+        panels, level = component_panels(told), told.widest
+    narrow = {at for at, panel in enumerate(panels) if not panel.along}
+    places = _places(len(panels), narrow)
+    rows = max(row for row, _ in places) + 1
     if figure is None:
-        figure = Picture(figsize=(9.0, 0.6 + 1.8 * count), layout="constrained")
-    rows = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
-    x = _as_plotted(story.curve.x)
-    for number, (axes, (name, band)) in enumerate(zip(rows, story.components.items(), strict=True)):
-        _draw_gaps(axes, story)
-        _draw_band(axes, x, band, COMPONENTS[number % len(COMPONENTS)])
-        _draw_end(axes, story, name=number == 0)
-        _finish(axes, story, "")
-        axes.set_title(_plain(name), loc="left", fontsize=10, fontweight="bold")
-        if axes is not rows[-1]:
+        tall = 2.3 if len(narrow) == len(panels) else 1.9
+        figure = Picture(figsize=(9.0, 0.7 + tall * rows), layout="constrained")
+    grid = figure.add_gridspec(rows, 2)
+    wide = [at for at in range(len(panels)) if at not in narrow]
+    for at, (panel, (row, column)) in enumerate(zip(panels, places, strict=True)):
+        axes = figure.add_subplot(grid[row, slice(None) if column is None else column])
+        _draw(axes, panel, rule_name=bool(wide) and at == wide[0])
+        axes.set_title(_plain(panel.title), loc="left", fontsize=10, fontweight="bold")
+        if any(mark.name for mark in panel.named if isinstance(mark, Line)):
+            axes.legend(fontsize=8, frameon=False, handlelength=1.4)
+        axes.set_ylabel("")
+        if at in wide[:-1]:
             axes.set_xlabel("")
             axes.tick_params(labelbottom=False)
-    label = f"Contribution to the function, with {100 * story.widest:.4g} % intervals"
-    figure.supylabel(label if count > 2 else "Contribution", fontsize=9, color=DATA)
+    if level is not None:
+        label = f"Contribution to the function, with {interval_name(level)}s"
+        figure.supylabel(label if rows > 2 else "Contribution", fontsize=9, color=DATA)
     return figure
 
 
-def plot_trace(story: Story, *, ax: Axes | None = None) -> Figure:
-    """The objective at each step of the fit, and how far it was from its best value."""
+def _places(count: int, narrow: set[int]) -> list[tuple[int, int | None]]:
+    """Row and column of each panel: wide ones first, each in a row; then narrow ones in pairs.
+
+    A narrow one on its own takes the whole row.
+    """
+    wide = count - len(narrow)
+    places: list[tuple[int, int | None]] = []
+    for at in range(count):
+        before = sum((other in narrow) == (at in narrow) for other in range(at))
+        pair = (wide + before // 2, None if len(narrow) == 1 else before % 2)
+        places.append(pair if at in narrow else (before, None))
+    return places
+
+
+def plot_trace(posterior: Any, *, ax: Axes | None = None, **options: Any) -> Figure:
+    """The objective at each step of the fit, how it ended, and how long it took."""
+    told = recount(posterior, options)
     figure, axes = _axes(ax, (6.0, 3.4))
-    if len(story.trace) == 0:
-        _say(axes, "Nothing was optimised: the hyperparameters were taken as given.")
-        return figure
-    axes.plot(np.arange(len(story.trace)), story.trace, ".-", color=BLUE, lw=1.2, ms=5)
-    seen = story.trace[np.isfinite(story.trace)]
-    if len(seen) > 4:  # first steps may start far below: show where it ended
-        bottom = min(np.quantile(seen, 0.1), seen[-1])
-        room = 0.08 * (seen.max() - bottom) or 1.0
-        axes.set_ylim(bottom - room, seen.max() + room)
-    axes.ticklabel_format(axis="y", style="plain", useOffset=False)
-    axes.set(xlabel="Step", ylabel="Objective (nats)")
-    time = f"{story.seconds[-1]:.1f} s: " if len(story.seconds) else ""
-    axes.set_title(_plain(time + story.outcome), loc="left", fontsize=9, wrap=True)
-    _tidy(axes)
+    panel = trace_panel(told)
+    _draw(axes, panel)
+    if not panel.instead:
+        axes.ticklabel_format(axis="y", style="plain", useOffset=False)
+        axes.set_title(_plain(outcome_in_words(told)), loc="left", fontsize=9, wrap=True)
     return figure
 
 
-def plot_checks(story: Story, *, figure: Figure | None = None) -> Figure:
-    """Calibration, autocorrelation of the residuals, residuals along x, and their quantiles."""
+def plot_checks(posterior: Any, *, figure: Figure | None = None, **options: Any) -> Figure:
+    """Calibration, autocorrelation of the residuals, residuals along x, and their quantiles.
+
+    Every observation is compared with what all the others predict for it; what that says about the
+    model is written above.
+    """
+    told = recount(posterior, options)
+    if not isinstance(told, Story):
+        raise ValueError(
+            "the checks compare each observation with what the others predict, which is known for "
+            f"posteriors of one input (sg.Posterior), not for {type(posterior).__name__}"
+        )
     if figure is None:
-        figure = Picture(figsize=(9.0, 6.4), layout="constrained")
-    grid = figure.subplots(2, 2)
-    _draw_calibration(grid[0, 0], story)
-    _draw_autocorrelation(grid[0, 1], story)
-    _draw_residuals(grid[1, 0], story)
-    _draw_quantiles(grid[1, 1], story)
-    for axes in grid.ravel():
-        _tidy(axes)
+        figure = Picture(figsize=(9.0, 7.0), layout="constrained")
+    lines = [textwrap.fill(remark.text, 118) for remark in told.remarks]
+    figure.suptitle(
+        _plain("\n".join(lines)), x=0.01, ha="left", fontsize=9.5,
+        color=_REMARKS[told.remarks[0].kind],
+    )  # fmt: skip
+    for axes, panel in zip(figure.subplots(2, 2).ravel(), check_panels(told), strict=True):
+        _draw(axes, panel)
+        axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold")
     return figure
 
 
-def _draw_calibration(axes: Axes, story: Story) -> None:
-    nominal, count = story.checks.nominal, max(len(story.checks.ranks), 1)
-    chance = 1.96 * np.sqrt(nominal * (1 - nominal) / count)
-    axes.fill_between(nominal, nominal - chance, nominal + chance, color="0.88", lw=0)
-    axes.plot([0, 1], [0, 1], color="0.6", lw=0.8)
-    axes.plot(nominal, story.checks.actual, color=BLUE, lw=1.6)
-    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="Level of the interval", ylabel="Observations inside")
-    axes.set_title("Calibration", loc="left", fontsize=10, fontweight="bold")
+# --- from a panel to axes -----------------------------------------------------------------------
 
 
-def _draw_autocorrelation(axes: Axes, story: Story) -> None:
-    found = story.checks.autocorrelation
-    axes.set_title("Autocorrelation of residuals", loc="left", fontsize=10, fontweight="bold")
-    if len(found) == 0:
-        _say(axes, "Too few observations")
-        return
-    lags, bound = np.arange(1, len(found) + 1), 1.96 / np.sqrt(story.checks.pairs)
-    axes.axhspan(-bound, bound, color="0.88", lw=0)
-    axes.axhline(0, color="0.6", lw=0.8)
-    axes.vlines(lags, 0, found, color=BLUE, lw=1.6)
-    axes.plot(lags, found, "o", color=BLUE, ms=3)
-    height = max(1.25 * np.abs(found).max(), 3 * bound, 0.05)
-    axes.set(xlim=(0, len(found) + 1), ylim=(-height, height))
-    axes.set(xlabel="Lag (observations)", ylabel="Correlation")
-
-
-def _draw_residuals(axes: Axes, story: Story) -> None:
-    x = _as_plotted(story.checks.x)
-    small = 2.0 if len(x) > 1000 else 3.5
-    axes.plot(x, story.checks.residuals, "o", ms=small, mew=0, color=BLUE, alpha=0.45)
-    for at in (-1.96, 0.0, 1.96):
-        axes.axhline(at, color="0.6", lw=0.8, ls="-" if at == 0 else ":")
-    _date_axis(axes, story)
-    axes.set(xlabel=_plain(story.x_label), ylabel="Residual (normal score)")
-    axes.set_title("Residuals", loc="left", fontsize=10, fontweight="bold")
-
-
-def _draw_quantiles(axes: Axes, story: Story) -> None:
-    ordered = np.sort(story.checks.residuals)
-    expected = ndtri((np.arange(len(ordered)) + 0.5) / max(len(ordered), 1))
-    reach = max(np.abs(ordered).max(initial=2.0), np.abs(expected).max(initial=2.0)) * 1.05
-    axes.plot([-reach, reach], [-reach, reach], color="0.6", lw=0.8)
-    axes.plot(expected, ordered, "o", ms=2.5, mew=0, color=BLUE)
-    axes.set(xlabel="Normal quantile", ylabel="Residual quantile")
-    axes.set_title("Normal quantiles of residuals", loc="left", fontsize=10, fontweight="bold")
-
-
-# --- parts of the pictures ---------------------------------------------------------------------
-
-
-def _draw_data(axes: Axes, story: Story) -> None:
-    """One by one, or as ranges in columns that keep every extreme."""
-    count = len(story.y)
-    if count <= _MOST_POINTS:
-        size = float(np.clip(60 / np.sqrt(count), 1.8, 4.5))
-        name = f"{count:,} observation{'s' if count > 1 else ''}"
-        axes.plot(
-            _as_plotted(story.x), story.y, "o", color=DATA, ms=size, mew=0, alpha=0.75, zorder=3,
-            label=name,
+def _draw(axes: Axes, panel: Panel, rule_name: bool = True) -> None:
+    _tidy(axes)
+    axes.set(xlabel=_plain(panel.across.label), ylabel=_plain(panel.up.label))
+    if panel.instead:
+        axes.text(
+            0.5, 0.5, panel.instead, transform=axes.transAxes, ha="center", va="center",
+            color="0.4", wrap=True,
         )  # fmt: skip
+        axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
         return
-    found = in_columns(_as_plotted(story.x), story.y, _COLUMNS)
-    axes.vlines(
-        found.centre, found.low, found.high, color="0.72", lw=0.8, zorder=1.5,
-        label=f"{count:,} observations, range in each column",
-    )  # fmt: skip
-    axes.vlines(
-        found.centre, found.lower_quarter, found.upper_quarter, color="0.45", lw=0.8, zorder=1.6,
-        label="their middle half",
-    )  # fmt: skip
+    for mark in panel.marks:
+        if mark.shown:
+            _DRAWN[type(mark)](axes, mark)
+    if not rule_name:
+        for text in axes.texts:
+            text.set_visible(False)
+    axes.set_ylim(*panel.height())
+    axes.set_xlim(*_ends(panel))
+    if panel.has_dates:
+        axes.xaxis_date()
+        locator = _dates.AutoDateLocator(minticks=4, maxticks=10)
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(_dates.ConciseDateFormatter(locator))
+    if panel.across.whole:
+        axes.locator_params(axis="x", integer=True)
+    for axis, side in ((axes.xaxis, panel.across), (axes.yaxis, panel.up)):
+        if side.ticks is not None:
+            axis.set_ticks([at for at, _ in side.ticks], [_plain(text) for _, text in side.ticks])
 
 
-def _draw_intervals(axes: Axes, x: np.ndarray, story: Story) -> None:
-    levels = sorted(story.curve.intervals, reverse=True)
-    for shade, level in zip(np.linspace(0.16, 0.34, len(levels)), levels, strict=True):
-        lower, upper = story.curve.intervals[level]
-        name = f"{100 * level:.4g} % interval"
-        axes.fill_between(x, lower, upper, color=BLUE, alpha=shade, lw=0, label=name, zorder=2)
-    _draw_mean(axes, x, story.curve.mean, BLUE)
+def _ends(panel: Panel) -> tuple[float, float]:
+    if panel.across.ends is not None:
+        return panel.across.ends
+    curves = [mark.x for mark in panel.marks if isinstance(mark, Line | Fill)]
+    seen = np.concatenate([_as_plotted(x[[0, -1]]) for x in curves])
+    first, last = float(seen.min()), float(seen.max())
+    return (first, last) if last > first else (first - 1.0, last + 1.0)
 
 
-def _draw_band(axes: Axes, x: np.ndarray, band: Band, colour: str, name: str = "") -> None:
-    axes.fill_between(x, band.lower, band.upper, color=colour, alpha=0.22, lw=0, label=name or None)
-    _draw_mean(axes, x, band.mean, colour)
-
-
-def _draw_mean(axes: Axes, x: np.ndarray, mean: np.ndarray, colour: str) -> None:
+def _draw_line(axes: Axes, mark: Line) -> None:
     """A line; where it swings too fast for the width of the picture, what it covers."""
-    if np.sum(np.diff(np.sign(np.diff(mean))) != 0) < _COLUMNS:
-        axes.plot(x, mean, color=colour, lw=1.3, label="mean", zorder=4)
+    x, colour, name = _as_plotted(mark.x), _COLOURS[mark.colour], _plain(mark.name) or None
+    if mark.colour == "expected":
+        axes.plot(x, mark.y, color=colour, lw=0.8)
         return
-    found = in_columns(x, mean, _COLUMNS // 2)
+    if np.sum(np.diff(np.sign(np.diff(mark.y))) != 0) < _COLUMNS:
+        axes.plot(x, mark.y, color=colour, lw=1.3, label=name, zorder=4)
+        return
+    columns = in_columns(x, mark.y, _COLUMNS // 2)
     axes.fill_between(
-        found.centre, found.low, found.high, color=colour, alpha=0.55, lw=0, zorder=4,
-        label="mean, range in each column",
+        columns.centre, columns.low, columns.high, color=colour, alpha=0.55, lw=0, zorder=4,
+        label=name and f"{name}, range in each column",
     )  # fmt: skip
 
 
-def _draw_gaps(axes: Axes, story: Story) -> None:
-    for number, (begin, end) in enumerate(_as_plotted(story.gaps)):
-        name = "no data" if number == 0 else None
-        axes.axvspan(begin, end, color="0.94", lw=0, zorder=0, label=name)
+def _draw_fill(axes: Axes, mark: Fill) -> None:
+    axes.fill_between(
+        _as_plotted(mark.x), mark.lower, mark.upper, color=_COLOURS[mark.colour], alpha=mark.shade,
+        lw=0, label=_plain(mark.name) or None, zorder=1 if mark.colour == "chance" else 2,
+    )  # fmt: skip
 
 
-def _draw_end(axes: Axes, story: Story, name: bool = True) -> None:
-    if len(story.forecast.x) == 0:
+def _draw_dots(axes: Axes, mark: Dots) -> None:
+    """One by one, or as ranges in columns that keep every extreme."""
+    x, count, colour = _as_plotted(mark.x), len(mark.y), _COLOURS[mark.colour]
+    name = _plain(mark.name) or None
+    if mark.colour != "data" or count <= _MOST_POINTS:
+        size = float(np.clip(60 / np.sqrt(count), 1.8, 4.5))
+        dense = 0.45 if mark.faint else 0.75
+        axes.plot(x, mark.y, "o", color=colour, ms=size, mew=0, alpha=dense, zorder=3, label=name)
         return
-    end = float(_as_plotted(np.array([story.end]))[0])
-    axes.axvline(end, color=VERMILION, lw=0.9, ls=(0, (4, 3)), zorder=2.5)
-    if name:
-        axes.annotate(
-            "forecast", (end, 1.0), xycoords=axes.get_xaxis_transform(), xytext=(4, -3),
-            textcoords="offset points", va="top", fontsize=8, color=VERMILION,
-        )  # fmt: skip
+    columns = in_columns(x, mark.y, _COLUMNS)
+    axes.vlines(
+        columns.centre, columns.low, columns.high, color="0.72", lw=0.8, zorder=1.5,
+        label=f"{name}, range in each column",
+    )  # fmt: skip
+    axes.vlines(
+        columns.centre, columns.lower_quarter, columns.upper_quarter, color="0.45", lw=0.8,
+        zorder=1.6, label="their middle half",
+    )  # fmt: skip
 
 
-def _set_height(axes: Axes, story: Story) -> None:
-    """Room for the data, the mean and, unless they are far wider, the intervals."""
-    seen = np.concatenate([story.y, story.curve.mean])
-    low, high = float(seen.min()), float(seen.max())
-    lower, upper = story.curve.intervals[story.widest]
-    room = 0.6 * (high - low) or 1.0
-    low, high = max(low - room, min(low, lower.min())), min(high + room, max(high, upper.max()))
-    margin = 0.06 * (high - low) or 1.0
-    axes.set_ylim(low - margin, high + margin)
+def _draw_stems(axes: Axes, mark: Stems) -> None:
+    colour = _COLOURS[mark.colour]
+    axes.vlines(mark.x, 0, mark.y, color=colour, lw=1.6)
+    axes.plot(mark.x, mark.y, "o", color=colour, ms=3)
+
+
+def _draw_spans(axes: Axes, mark: Spans) -> None:
+    for number, (begin, end) in enumerate(_as_plotted(mark.spans)):
+        name = mark.name if number == 0 else None
+        axes.axvspan(begin, end, color=_COLOURS[mark.colour], lw=0, zorder=0, label=name)
+
+
+def _draw_rule(axes: Axes, mark: Rule) -> None:
+    at, colour = float(_as_plotted(mark.x)[0]), _COLOURS[mark.colour]
+    axes.axvline(at, color=colour, lw=0.9, ls=(0, (4, 3)), zorder=2.5)
+    axes.annotate(
+        mark.name, (at, 1.0), xycoords=axes.get_xaxis_transform(), xytext=(4, -3),
+        textcoords="offset points", va="top", fontsize=8, color=colour,
+    )  # fmt: skip
+
+
+def _draw_rug(axes: Axes, mark: Rug) -> None:
+    x = _as_plotted(mark.x[:: -(-len(mark.x) // _COLUMNS)])
+    axes.plot(
+        x, np.zeros(len(x)), "|", color=_COLOURS[mark.colour], ms=7,
+        mew=0.9 if len(x) < 200 else 0.4, clip_on=False, transform=axes.get_xaxis_transform(),
+        label=mark.name or None,
+    )  # fmt: skip
+
+
+_DRAWN: dict[type[Mark], Any] = {
+    Line: _draw_line,
+    Fill: _draw_fill,
+    Dots: _draw_dots,
+    Stems: _draw_stems,
+    Spans: _draw_spans,
+    Rule: _draw_rule,
+    Rug: _draw_rug,
+}
 
 
 def _axes(ax: Axes | None, size: tuple[float, float]) -> tuple[Figure, Axes]:
@@ -263,34 +320,12 @@ def _as_plotted(x: np.ndarray) -> np.ndarray:
     return np.asarray(_dates.date2num(x)) if x.dtype.kind == "M" else x
 
 
-def _finish(axes: Axes, story: Story, label: str) -> None:
-    begin, end = _as_plotted(story.curve.x[[0, -1]])
-    axes.set_xlim(begin, end)
-    _date_axis(axes, story)
-    axes.set(xlabel=_plain(story.x_label), ylabel=_plain(label))
-    _tidy(axes)
-
-
-def _date_axis(axes: Axes, story: Story) -> None:
-    if story.has_dates:
-        axes.xaxis_date()
-        locator = _dates.AutoDateLocator(minticks=4, maxticks=10)
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(_dates.ConciseDateFormatter(locator))
-
-
 def _tidy(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8.5, color="0.5")
     axes.spines[["left", "bottom"]].set_color("0.5")
     axes.xaxis.label.set_fontsize(9)
     axes.yaxis.label.set_fontsize(9)
-
-
-def _say(axes: Axes, text: str) -> None:
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color="0.4")
-    axes.set_xticks([])
-    axes.set_yticks([])
 
 
 def _plain(name: str) -> str:

@@ -466,3 +466,13 @@ def test_a_call_that_can_be_read():
         "target='n', exposure='hours', max_steps=5)"
     )
     assert repr(sg.Forecaster()) == "Forecaster()"
+
+
+def test_the_story_and_the_forecast_have_the_same_rows():
+    """Calendar months, not thirty days each; every one of them, with the same numbers."""
+    months = pd.DataFrame({"ds": pd.date_range("2019-01-01", periods=N, freq="MS"), "y": Y})
+    made = fitted(months, "matern32(300d)")
+    ahead, story = made.forecast("12mo"), made.story(horizon="12mo", points=64)
+    np.testing.assert_array_equal(story.forecast.x, ahead["ds"].to_numpy("datetime64[us]"))
+    np.testing.assert_allclose(story.forecast.mean, ahead["mean"], rtol=1e-9)
+    np.testing.assert_allclose(story.forecast.intervals[0.95][1], ahead["upper_95"], rtol=1e-6)

@@ -70,7 +70,7 @@ def test_counts_with_exposure_in_any_kind_of_frame():
     [
         ({"horizon": "7d", "folds": 20}, "at most 7 fit in"),
         ({"horizon": "soon"}, "not a duration"),
-        ({"horizon": "7d", "folds": 0}, "folds must be a number of origins"),
+        ({"horizon": "7d", "folds": 0}, "folds must be a whole number of at least 1"),
         ({"horizon": "7d", "folds": 1, "level": 95}, "between 0 and 1"),
         ({"horizon": "7d", "target": "z"}, "there is no column 'z'"),
     ],

@@ -114,7 +114,7 @@ def test_names_refused(name: str, options: dict[str, float], words: str) -> None
         (lambda: lik.StudentT(scale="wide"), "scale must be a number"),
         (lambda: lik.Laplace(scale=0.0), "scale must be positive"),
         (lambda: lik.Bernoulli(link="cauchit"), "link must be one of 'logit', 'probit'"),
-        (lambda: lik.Binomial(quadrature=0), "quadrature must be a number of nodes"),
+        (lambda: lik.Binomial(quadrature=0), "quadrature must be a whole number of at least 1"),
         (lambda: lik.Beta(precision=[1.0, 2.0]), "precision must be one number"),
         (lambda: lik.NegativeBinomial(shape=np.inf), "shape must be finite"),
         (lambda: lik.Ordinal(1), "levels must be a whole number of at least 2"),

@@ -36,6 +36,7 @@ from stategp._command._tables import (
     read_table,
     write_table,
 )
+from stategp._runtime import replacing
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -116,8 +117,9 @@ def fit(
             table, time, target, progress=Spinner(), max_steps=max_steps,
             **{name: column for name, column in extras.items() if column},
         )  # fmt: skip
-    seconds = clock.perf_counter() - began
     result = forecaster.posterior.fit_result
+    # What the report says too; where nothing was optimised, the time since the table was read.
+    seconds = result.total_seconds if result else clock.perf_counter() - began
     if result is not None and result.outcome is sg.Outcome.interrupted:
         raise KeyboardInterrupt
     for warning in caught:
@@ -202,7 +204,9 @@ def plot(
     path = model.with_suffix(".png") if output is None else output
     check_path(path, (".png", ".pdf", ".svg"))
     forecaster = _load(model)
-    drawn[what](forecaster.story(horizon=_length(forecaster, horizon))).savefig(path, dpi=150)
+    figure = drawn[what](forecaster.story(horizon=_length(forecaster, horizon)))
+    with replacing(path) as file:
+        figure.savefig(file, dpi=150, format=path.suffix[1:].lower())
     print(path)
 
 
@@ -279,6 +283,8 @@ def _load(path: Path) -> Any:
             f"{path} holds a {type(found).__name__}; the command reads files written by "
             "`stategp fit` or Forecaster.save (open it in Python with sg.load)"
         )
+    if found.fitted is None:
+        raise ValueError(f"{path} holds a Forecaster that has not been fitted")
     found.fitted = _with_arrow(found.fitted)
     return found
 

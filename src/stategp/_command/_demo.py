@@ -45,9 +45,11 @@ def run_demo(folder: Path) -> None:
     forecaster = sg.Forecaster(likelihood="negative-binomial")
     forecaster.fit(table, "time", "visits", progress=Spinner())
     posterior = forecaster.posterior
-    print(f"fitted in {time.perf_counter() - began:.0f} s, compilation included")
+    result = posterior.fit_result
+    if result is not None:
+        print(f"fitted in {result.total_seconds:.1f} s, compilation included")
     print(f"  {forecaster.learned_kernel}")
-    print(f"  {posterior.fit_result}")
+    print(f"  {result}")
     print(f"  {posterior.certificate}\n")
     forecast = forecaster.forecast(HORIZON, every="6h")
     write_table(forecast, folder / "forecast.csv")
@@ -74,6 +76,7 @@ def run_demo(folder: Path) -> None:
 
 def _draw(forecaster: Any, folder: Path) -> None:
     from stategp import plots
+    from stategp._runtime import replacing
     from stategp.report import write_report
 
     story = forecaster.story(horizon=HORIZON, title="Visits: eight weeks and the next")
@@ -83,7 +86,8 @@ def _draw(forecaster: Any, folder: Path) -> None:
         "checks.png": plots.plot_checks,
     }
     for name, draw in pictures.items():
-        draw(story).savefig(folder / name, dpi=140)
+        with replacing(folder / name) as file:
+            draw(story).savefig(file, dpi=140, format="png")
         print(f"picture: {folder / name}")
     write_report(story, folder / "report.html")
     print(f"report:  {folder / 'report.html'}")

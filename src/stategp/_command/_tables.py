@@ -2,16 +2,14 @@
 
 import contextlib
 import math
-import os
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from stategp._forecasting import TimeAxis, as_frame, clock_times
+from stategp._runtime import replacing
 
 TABLES = (".csv", ".parquet", ".pq")
 _TIMES = ("ds", "time", "date", "datetime", "timestamp", "t", "x")
@@ -87,20 +85,6 @@ def _in_seconds(table: Any) -> Any:
                 seconds = table.column(number).cast(pyarrow.timestamp("s", field.type.tz))
                 table = table.set_column(number, field.name, seconds)
     return table
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes its place when it is complete."""
-    check_path(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def check_path(path: Path, ends: tuple[str, ...] = (), never: tuple[str, ...] = ()) -> None:

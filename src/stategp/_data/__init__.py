@@ -6,10 +6,13 @@ from stategp._data._observations import (
     check_support,
     distinct_inputs,
     extra_values,
+    inputs_as_given,
     numbers,
+    observation_weights,
     observe,
     place_inducing,
     relative_inputs,
+    traced_inputs,
 )
 from stategp._data._packing import WIDEST, cut_cells, pack_moments, pack_rows, pad_observations
 from stategp._data._table import (
@@ -38,7 +41,9 @@ __all__ = [
     "cut_cells",
     "distinct_inputs",
     "extra_values",
+    "inputs_as_given",
     "numbers",
+    "observation_weights",
     "observe",
     "observe_table",
     "pack_moments",
@@ -47,4 +52,5 @@ __all__ = [
     "place_all",
     "place_inducing",
     "relative_inputs",
+    "traced_inputs",
 ]

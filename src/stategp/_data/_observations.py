@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from stategp._arguments import as_whole
 from stategp._data._views import Expected, Latent, Origin, View, positive_precision
+from stategp._runtime import refuse_traced
 from stategp.likelihoods import Gaussian, Likelihood
 
 if TYPE_CHECKING:
@@ -112,9 +114,7 @@ def observe(
     _reject(np.isinf(targets), "y", targets, "be finite (NaN means missing)")
     extra = extra_values(likelihood, len(targets), extras, needed=seen)
     check_support(likelihood, "y", targets, extra)
-    counts = _one_per_observation("weights", weights, len(targets), default=1.0)
-    _reject(seen & ~(np.isfinite(counts) & (counts >= 0)), "weights", counts, "be zero or more")
-
+    counts = observation_weights(weights, len(targets), seen)
     if not seen.any():
         raise ValueError("every y is NaN (missing): at least one observation is needed")
     if not counts[seen].any():
@@ -136,6 +136,13 @@ def check_support(likelihood: Likelihood, name: str, y: np.ndarray, extra: np.nd
     """Refuse observations that the likelihood calls impossible; NaN means missing."""
     rule = f"{likelihood.support} for {type(likelihood).__name__}"
     _reject(~np.isnan(y) & ~likelihood.valid(y, extra), name, y, rule)
+
+
+def observation_weights(weights: Any, count: int, needed: np.ndarray) -> np.ndarray:
+    """How often each observation counts, once unless given."""
+    counts = _one_per_observation("weights", weights, count, default=1.0)
+    _reject(needed & ~(np.isfinite(counts) & (counts >= 0)), "weights", counts, "be zero or more")
+    return counts
 
 
 def extra_values(
@@ -162,6 +169,16 @@ def extra_values(
             _reject(looked_at & ~(values > 0), name, values, "be positive")
         _reject(looked_at & np.isinf(values), name, values, "be finite")
     return values
+
+
+def traced_inputs(name: str, x: Any, origin: Origin) -> Float[Array, " points"]:
+    """`relative_inputs` of what JAX traces: nothing can be checked but the shape."""
+    inputs = jnp.asarray(x)
+    if inputs.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {inputs.shape}")
+    if jnp.issubdtype(inputs.dtype, jnp.signedinteger) and isinstance(origin, int):
+        return (inputs.astype(jnp.int64) - origin).astype(float)
+    return inputs.astype(float) - float(origin)
 
 
 def relative_inputs(name: str, x: Any, origin: Origin) -> np.ndarray:
@@ -192,8 +209,9 @@ def place_inducing(inducing: Any, data: Observations) -> np.ndarray:
         return distinct
     if isinstance(inducing, bool):
         raise ValueError(f"inducing must be a number or locations, got {inducing!r}")
-    if isinstance(inducing, int | np.integer):
-        return _at_quantiles(int(inducing), distinct)
+    count = as_whole(inducing)
+    if count is not None:
+        return _at_quantiles(count, distinct)
     locations = relative_inputs("inducing", inducing, data.origin)
     if len(locations) == 0:
         raise ValueError("inducing is empty: at least one inducing location is needed")
@@ -237,6 +255,7 @@ def _one_per_observation(name: str, given: Any, count: int, default: float) -> n
 
 def inputs_as_given(name: str, x: Any) -> np.ndarray:
     """A one-dimensional array of finite numbers, integers kept as integers."""
+    refuse_traced(name, x)
     array = np.asarray(x)
     if array.dtype.kind in "iu" and (array.dtype.kind == "i" or array.max(initial=0) < 2**63):
         return _one_dimensional(name, array.astype(np.int64, copy=False))
@@ -247,6 +266,7 @@ def inputs_as_given(name: str, x: Any) -> np.ndarray:
 
 def numbers(name: str, values: Any) -> np.ndarray:
     """A one-dimensional float array of what the user gave, or an error that names it."""
+    refuse_traced(name, values)
     array = np.asarray(values)
     if array.dtype.kind == "O":
         try:

@@ -23,7 +23,7 @@ from stategp._data._observations import (
     relative_inputs,
 )
 from stategp._data._views import Expected, Origin
-from stategp._runtime import pad_last, padded_size
+from stategp._runtime import pad_last, padded_size, refuse_traced
 from stategp.likelihoods import Likelihood
 
 _FEWEST_ROWS = 64  # as many as an input has nodes, at least; fewer would not be quicker
@@ -164,6 +164,7 @@ def observe_table(
 
 def as_columns(what: str, names: tuple[str, ...], x: Any) -> list[np.ndarray]:
     """The columns of an array, a dictionary or a data frame, in the order of the names."""
+    refuse_traced(what, x)
     known = column_names(x)
     if known is not None:
         for name in names:

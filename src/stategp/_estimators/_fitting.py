@@ -4,12 +4,12 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from stategp import means
+from stategp._arguments import positive_number, whole_number
 from stategp._estimators._rows import Rows, as_input
 from stategp._fitting import NotConvergedWarning, fit
 from stategp._models import GP, AdditiveGP
@@ -58,24 +58,15 @@ def steps_taken(posterior: Fitted) -> int:
 
 def _options(estimator: Any) -> dict[str, Any]:
     """The parameters of an estimator, as `fit` calls them."""
-    check_whole("n_restarts_optimizer", estimator.n_restarts_optimizer, 0)
-    check_whole("max_iter", estimator.max_iter, 1)
-    tol = estimator.tol
-    if isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not tol > 0:
-        raise ValueError(f"tol must be a positive number, got {tol!r}")
+    restarts = whole_number("n_restarts_optimizer", estimator.n_restarts_optimizer, least=0)
     return {
         "inducing": estimator.inducing,
-        "starts": estimator.n_restarts_optimizer + 1,
+        "starts": restarts + 1,
         "seed": as_seed(estimator.random_state),
-        "max_steps": estimator.max_iter,
-        "tolerance": tol,
+        "max_steps": whole_number("max_iter", estimator.max_iter, least=1),
+        "tolerance": positive_number("tol", estimator.tol),
         "progress": bool(estimator.verbose),
     }
-
-
-def check_whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def as_seed(random_state: Any) -> int:

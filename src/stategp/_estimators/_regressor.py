@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from stategp._arguments import whole_number
 from stategp._data import extra_values
 from stategp._estimators._fitting import (
     as_seed,
-    check_whole,
     column_names,
     fit_rows,
     kernels_of,
@@ -123,7 +123,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # they 
         (2, 4)
         """
         x = self._checked(X)
-        check_whole("n_samples", n_samples, 1)
+        whole_number("n_samples", n_samples, least=1)
         posterior, seed = self.posterior_, as_seed(random_state)
         if include_noise:
             y = posterior.sample_y(seed, padded_input(x), n_samples)

@@ -1,11 +1,11 @@
 """From a model and data to a posterior."""
 
+from stategp._files import allow
 from stategp._fitting._automatic import Auto
 from stategp._fitting._fitting import NotConvergedWarning, condition, fit
 from stategp._fitting._methods import Method, PowerEP
 from stategp._fitting._sampling import LogPosterior, log_posterior
 from stategp._fitting._settings import Settings
-from stategp._posteriors import allow
 
 allow(Auto)
 

@@ -1,6 +1,7 @@
 """`condition` and `fit`: from a model and data to a posterior."""
 
 import dataclasses
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypedDict, Unpack, overload, runtime_checkable
@@ -29,7 +30,7 @@ from stategp._inference import (
 )
 from stategp._models import GP, AdditiveGP, DeepGP
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
-from stategp._runtime import Progress, make_room, pad_inducing
+from stategp._runtime import Progress, make_room, pad_inducing, refuse_traced
 from stategp.parameters import Parameter, map_parameters
 
 
@@ -261,6 +262,7 @@ class _Request:
 
 def _answer(request: _Request) -> Any:
     """The posterior that was asked for, by the kind of model."""
+    began = time.perf_counter()
     warm = request.model if isinstance(request.model, DeepPosterior) else None
     model = request.model if warm is None else warm.model
     if not isinstance(model, GP | AdditiveGP | DeepGP):
@@ -268,6 +270,7 @@ def _answer(request: _Request) -> Any:
             "model must be an sg.GP, an sg.AdditiveGP or an sg.DeepGP, got "
             f"{type(model).__name__}: {model!r}"
         )
+    refuse_traced("the model", model)
     settings = choose_settings(
         lambda regime: find_method(model, request.method, regime),
         stochastic=isinstance(model, DeepGP),
@@ -285,8 +288,12 @@ def _answer(request: _Request) -> Any:
                 posterior = _deep(model, warm, request, settings, show)
     finally:
         show.close()
-    _warn(posterior.fit_result)
-    return posterior
+    result: FitResult | None = posterior.fit_result
+    _warn(result)
+    if result is None:
+        return posterior
+    timed = dataclasses.replace(result, total_seconds=time.perf_counter() - began)
+    return dataclasses.replace(posterior, fit_result=timed)
 
 
 def _series(model: GP, request: _Request, settings: Settings, show: Progress) -> Posterior:

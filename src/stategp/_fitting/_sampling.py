@@ -15,7 +15,7 @@ from stategp._data import View, observe, pad_observations, place_inducing
 from stategp._fitting._task import check_noise
 from stategp._inference import collapsed_bound, pseudo_data, starting_model
 from stategp._models import GP
-from stategp._runtime import pad_last
+from stategp._runtime import pad_last, refuse_traced
 from stategp.parameters import all_parameters, to_vector, with_vector
 
 Vector = Float[Array, " parameters"]
@@ -80,6 +80,7 @@ def log_posterior(
     """
     if not isinstance(model, GP):
         raise ValueError(f"model must be an sg.GP, got {type(model).__name__}: {model!r}")
+    refuse_traced("the model", model)
     data = observe(x, y, model.likelihood, extras=extras, weights=weights)
     locations = jnp.asarray(place_inducing(inducing, data))
     started = starting_model(model, data)

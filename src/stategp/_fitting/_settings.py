@@ -6,8 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import optax
+
+from stategp._arguments import positive_number, whole_number
 
 if TYPE_CHECKING:
     from stategp._fitting._method import Method
@@ -68,11 +69,11 @@ def choose_settings(
     """
     for name, number in [("batch_size", batch_size), ("max_steps", max_steps)]:
         if number is not None:
-            _check_whole(name, number)
-    _check_whole("starts", starts)
-    _check_whole("seed", seed, least=0)
+            whole_number(name, number, least=1)
+    whole_number("starts", starts, least=1)
+    whole_number("seed", seed, least=0)
     if tolerance is not None:
-        _check_number("tolerance", tolerance)
+        positive_number("tolerance", tolerance)
     if optimiser is None:
         optimiser = "adam" if stochastic or batch_size is not None else "lbfgs"
     steps = max_steps or _default_steps(isinstance(optimiser, str) and optimiser == "lbfgs")
@@ -109,8 +110,7 @@ def _as_schedule(step_size: Any, steps: int) -> Callable[[int], Any]:
         return optax.cosine_decay_schedule(0.1, steps, alpha=0.05)
     if callable(step_size):
         return step_size
-    _check_number("step_size", step_size)
-    if step_size > 1:
+    if positive_number("step_size", step_size) > 1:
         raise ValueError(f"step_size must lie in (0, 1], got {step_size}")
     return optax.constant_schedule(step_size)
 
@@ -131,14 +131,3 @@ def _as_optimiser(optimiser: Any, steps: int) -> optax.GradientTransformation | 
 def _adam(steps: int) -> optax.GradientTransformation:
     """The same object for the same settings, so that nothing compiles twice."""
     return optax.adam(optax.cosine_decay_schedule(0.03, steps, alpha=0.03))
-
-
-def _check_whole(name: str, value: Any, least: int = 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-
-
-def _check_number(name: str, value: Any) -> None:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not (number and np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive number, got {value!r}")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from stategp._posteriors import Posterior
+from stategp._posteriors import Posterior, marginals_at
 
 
 def as_levels(levels: Any) -> tuple[float, ...]:
@@ -55,11 +55,12 @@ def function_columns(
 def observation_columns(
     posterior: Posterior, x: np.ndarray, levels: tuple[float, ...], extras: dict[str, Any]
 ) -> dict[str, np.ndarray]:
-    mean, variance = posterior.predict_y(x, **extras)
+    there = marginals_at(posterior, x, **extras)
+    mean, variance = there.moments()
     if posterior.model.likelihood.conjugate:
         return normal_columns("", mean, variance, levels)
     wanted = [0.5, *[side for level in levels for side in (0.5 - level / 2, 0.5 + level / 2)]]
-    quantiles = np.asarray(posterior.quantiles(x, wanted, **extras))
+    quantiles = np.asarray(there.quantiles(wanted))
     columns = {"mean": np.asarray(mean), "median": quantiles[0]}
     for i, level in enumerate(levels):
         lower, upper = bound_names(level)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stategp._arguments import as_number
 from stategp._durations import days
 
 _PER_DAY = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
@@ -108,12 +109,13 @@ class TimeAxis:
                 value = days(value)
             else:
                 value = np.timedelta64(value) / np.timedelta64(1, "D")
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        length = as_number(value)
+        if length is None:
             example = "a length of time such as '30d'" if self.dates else "a number"
             raise ValueError(f"{name} must be {example}, got {value!r}")
-        if not (np.isfinite(value) and value > 0):
+        if not (np.isfinite(length) and length > 0):
             raise ValueError(f"{name} must be positive and finite, got {value}")
-        return float(value)
+        return length
 
 
 def as_zone(name: str) -> datetime.tzinfo:
@@ -165,7 +167,7 @@ def _from_datetime64(array: np.ndarray, name: str, zone: str | None = None) -> I
 def _from_objects(values: list[Any], name: str, zone: str | None) -> Instants:
     """Texts, datetimes, dates, or numbers among None's."""
     known = [v for v in values if v is not None]
-    if known and all(isinstance(v, int | float) and not isinstance(v, bool) for v in known):
+    if known and all(as_number(v) is not None for v in known):
         return read_times(np.array(values, dtype=float), name)
     local = None if zone is None else as_zone(zone)
     moments = [_moment(value, name, row, local) for row, value in enumerate(values)]

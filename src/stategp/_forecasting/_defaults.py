@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from stategp._data import distinct_inputs
 from stategp._durations import days, describe
@@ -73,6 +72,8 @@ def _neighbours_correlate(x: np.ndarray, f: np.ndarray, periods: list[float]) ->
     """
     if len(x) < _ENOUGH:
         return False
+    from scipy.stats import spearmanr  # slow to import
+
     start = max(len(x) - _LOOKED_AT, 0)  # neighbours, not a sample
     x, f = x[start:], f[start:]
     scaled = 2 * (x - x[0]) / (x[-1] - x[0] or 1.0) - 1

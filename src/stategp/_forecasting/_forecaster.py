@@ -11,6 +11,7 @@ import numpy as np
 
 from stategp._data import check_support, distinct_inputs, extra_values
 from stategp._expressions import parse_kernel, write_kernel
+from stategp._files import save
 from stategp._fitting import fit
 from stategp._forecasting._answers import (
     as_levels,
@@ -231,11 +232,13 @@ class Forecaster:
         """
         fitted = self._fitted
         x, beside = self._numbers(frame)
+        weights = None  # those of the fit, which the posterior looks up
         if frame is None:
-            y = np.asarray(fitted.posterior.data.y)
+            data = fitted.posterior.data
+            y, weights = np.asarray(data.y), np.asarray(data.weights)
         else:
             y = number_column(as_frame(frame), fitted.target)
-        probability = fitted.posterior.tail_probability(x, y, **beside)
+        probability = fitted.posterior.tail_probability(x, y, weights=weights, **beside)
         columns = {
             fitted.target: y,
             "probability": np.asarray(probability),
@@ -254,10 +257,11 @@ class Forecaster:
     def story(self, *, horizon: Any = None, levels: Any = (0.5, 0.95), **options: Any) -> Story:
         """What there is to show, for `sg.plots` and reports; with a horizon, the forecast too."""
         fitted, axis = self._fitted, self._fitted.axis
-        until = None if horizon is None else float(self._after(horizon, None)[-1])
+        ahead = None if horizon is None else self._after(horizon, None)
         return tell(
             fitted.posterior,
-            until=until,
+            until=None if ahead is None else float(ahead[-1]),
+            forecast_at=ahead,
             levels=as_levels(levels),
             to_time=partial(clock_times, fitted.kind, axis) if axis.dates else None,
             unit="days" if axis.dates else "",
@@ -292,8 +296,6 @@ class Forecaster:
 
     def save(self, path: Any) -> None:
         """Write it to a file, for `sg.load`: numbers and names, nothing that could run."""
-        from stategp._posteriors import save
-
         save(self, path)
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from stategp._arguments import whole_number
 from stategp._fitting import NotConvergedWarning
 from stategp._forecasting._answers import as_levels
 from stategp._forecasting._axis import TimeAxis
@@ -18,6 +19,7 @@ from stategp._forecasting._frames import (
     time_column,
     times_series,
 )
+from stategp._posteriors import marginals_at
 
 
 def cross_validate(
@@ -47,8 +49,7 @@ def cross_validate(
     y = number_column(table, target)
     length = axis.length("horizon", horizon)
     step = length if every is None else axis.length("every", every)
-    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 1:
-        raise ValueError(f"folds must be a number of origins, at least 1, got {folds!r}")
+    folds = whole_number("folds", folds, least=1)
     seen = np.isfinite(y)
     if not seen.any():
         raise ValueError(f"column {target!r} holds no number: nothing to score")
@@ -85,13 +86,13 @@ def _scores(forecaster: Any, frame: Any, y: np.ndarray, level: float) -> dict[st
     if len(y) == 0:
         return dict.fromkeys(names, float("nan"))
     x, beside = forecaster._numbers(frame)
-    posterior = forecaster.posterior
-    mean, _ = posterior.predict_y(x, **beside)
-    lower, upper = posterior.quantiles(x, [0.5 - level / 2, 0.5 + level / 2], **beside)
+    there = marginals_at(forecaster.posterior, x, **beside)
+    mean, _ = there.moments()
+    lower, upper = there.quantiles([0.5 - level / 2, 0.5 + level / 2])
     inside = (np.asarray(lower) <= y) & (y <= np.asarray(upper))
     found = (
-        np.mean(posterior.log_density(x, y, **beside)),
-        np.mean(posterior.crps(x, y, **beside)),
+        np.mean(there.log_density(y)),
+        np.mean(there.crps(y)),
         np.sqrt(np.mean((np.asarray(mean) - y) ** 2)),
         np.mean(inside),
     )

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import Bounds, minimize
 
 from stategp._inference._result import Outcome
 from stategp._inference._search import Search, Watch
@@ -51,6 +50,8 @@ class LBFGS(Search):
         self.best = None
 
     def climb(self, watch: Watch) -> Outcome:
+        from scipy.optimize import Bounds, minimize  # slow to import
+
         value, gradient = self.function(self.start)
         self.best = Place(self.start, value, gradient)
         watch(value)

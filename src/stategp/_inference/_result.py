@@ -2,6 +2,9 @@
 
 import dataclasses
 import enum
+from typing import Any
+
+from stategp._files import upgrade
 
 
 class Outcome(enum.Enum):
@@ -29,7 +32,9 @@ class FitResult:
 
     `outcome` says how it ended and `remarks` what else there is to know. After each step: `trace`
     holds the objective (the bound, plus the log prior if there is one), `step_sizes` the size of
-    the step where the method has one (else NaN), `seconds` the time.
+    the step where the method has one (else NaN), `seconds` the time since this search began.
+    `total_seconds` is how long whoever called `fit` waited: other starts, the search for inducing
+    points, their certificate and compilation are in it.
 
     >>> import numpy as np, stategp as sg
     >>> x = np.linspace(0, 10, 50)
@@ -44,6 +49,7 @@ class FitResult:
     seconds: tuple[float, ...]
     step_sizes: tuple[float, ...] = ()
     remarks: tuple[str, ...] = ()
+    total_seconds: float = float("nan")
 
     @property
     def converged(self) -> bool:
@@ -64,3 +70,28 @@ class FitResult:
     def __str__(self) -> str:
         state = "converged" if self.converged else "NOT converged"
         return f"{state} after {self.steps} steps: {self.message}"
+
+
+# How messages of format 1 of files began, where they did not end well.
+_OLD_MESSAGES = {
+    "interrupted": Outcome.interrupted,
+    "the limit of steps": Outcome.out_of_steps,
+    "the bound falls": Outcome.falling,
+    "the bound is not finite any more": Outcome.not_finite,
+    "the bound is not finite": Outcome.bad_start,
+    "the gradient of the bound is not finite": Outcome.bad_start,
+    "the sites keep moving": Outcome.sites_moving,
+}
+
+
+@upgrade("FitResult", 1)
+def _from_message(fields: dict[str, Any]) -> dict[str, Any]:
+    """In files of format 1 a result was `converged` and a `message`, which becomes a remark."""
+    rest = {name: value for name, value in fields.items() if name not in ("converged", "message")}
+    message = str(fields["message"])
+    outcome = Outcome.converged if fields["converged"] is True else Outcome.no_better_step
+    for words, meant in _OLD_MESSAGES.items():
+        if outcome is not Outcome.converged and message.startswith(words):
+            outcome = meant
+            break
+    return {"outcome": outcome, "remarks": () if message == outcome.value else (message,)} | rest

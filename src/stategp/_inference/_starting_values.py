@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.signal import lombscargle
 
 from stategp._data import Observations, Observed, distinct_inputs
 from stategp._models import GP, AdditiveGP
@@ -162,6 +161,8 @@ def strongest_period(
     """The strongest period between twice the usual spacing of x and its span, a smooth trend
     removed, and the share of the variance that a sine of it explains; x in order.
     """
+    from scipy.signal import lombscargle  # slow to import
+
     distinct = distinct_inputs(x)
     span = float(x[-1] - x[0]) or 1.0
     keep = np.random.default_rng(0).permutation(len(x))[:_SPECTRUM_POINTS]

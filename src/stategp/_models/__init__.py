@@ -3,6 +3,7 @@
 from stategp._models._additive import AdditiveGP
 from stategp._models._deep import DeepGP, Latent, Layer, Path, Stack
 from stategp._models._gp import GP, as_kernel, as_likelihood
+from stategp._models._prior import prior_states
 
 __all__ = [
     "GP",
@@ -14,4 +15,5 @@ __all__ = [
     "Stack",
     "as_kernel",
     "as_likelihood",
+    "prior_states",
 ]

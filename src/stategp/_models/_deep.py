@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from stategp._arguments import as_whole, whole_number
 from stategp._models._gp import as_likelihood, as_mean
 from stategp.kernels import Kernel
 from stategp.likelihoods import Likelihood
@@ -40,17 +41,17 @@ class Layer(eqx.Module):
             raise ValueError(f"the kernel of a layer must be one of sg.kernels, got {kernel!r}")
         self.kernel = kernel
         self.mean = Linear(intercept=0.0, slope=1.0) if mean is None else as_mean(mean, 0)
-        whole = isinstance(inducing, int | np.integer) and not isinstance(inducing, bool)
-        if whole and inducing < 2:
+        count = as_whole(inducing)
+        if count is not None and count < 2:
             raise ValueError(f"a layer needs at least 2 inducing locations, got {inducing}")
-        if whole and between is None:
-            self.locations, self.count = None, int(inducing)
+        if count is not None and between is None:
+            self.locations, self.count = None, count
             return
-        if whole:
+        if count is not None:
             low, high = between
             if not low < high:
                 raise ValueError(f"between must be a low and a high end, got {between!r}")
-            inducing = np.linspace(low, high, inducing)
+            inducing = np.linspace(low, high, count)
         places = np.asarray(inducing, dtype=float)
         if places.ndim != 1 or len(places) < 2 or not np.all(np.diff(places) > 0):
             raise ValueError(
@@ -157,9 +158,7 @@ class DeepGP(eqx.Module):
                 "a deep model has one latent function for each output, but "
                 f"{type(self.likelihood).__name__} reads {self.likelihood.latents}"
             )
-        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-            raise ValueError(f"samples must be a whole number of at least 1, got {samples!r}")
-        self.samples = samples
+        self.samples = whole_number("samples", samples, least=1)
 
     @staticmethod
     def stack(layers: Any, likelihood: Any = None, *, samples: Any = 4) -> "DeepGP":

@@ -17,7 +17,10 @@ from stategp._inference import (
     level,
 )
 from stategp._models import AdditiveGP
-from stategp._posteriors._prediction import Chain, Points, Predicts, as_key, padded, predict, sample
+from stategp._posteriors._covariance import joint_covariance
+from stategp._posteriors._prediction import Chain, Points, Predicts, padded, predict, sample
+from stategp._posteriors._states import Strand
+from stategp._runtime import as_count, as_key, refuse_traced
 
 _TOGETHER = 64  # points whose joint variances are solved for at once
 
@@ -97,6 +100,21 @@ class AdditivePosterior(Predicts):
             found[name] = mean - average, centred
         return found
 
+    def covariance(self, x: Any, x2: Any = None) -> Float[Array, "points others"]:
+        """The joint covariance of f at two sets of rows (of one, unless `x2` is given).
+
+        As in `predict_f` without `joint`, the components are independent: their covariances add.
+        """
+        columns = self._relative(x, name="x")
+        others = columns if x2 is None else self._relative(x2, name="x2")
+        negative = not self.model.likelihood.log_concave
+        total = jnp.zeros((len(columns[0]), len(others[0])))
+        for chain, first, second in zip(self.chains, columns, others, strict=True):
+            row = chain.model.kernels[0].emission()[None]
+            points = np.asarray(first), np.asarray(second)
+            total = total + joint_covariance(Strand.of(chain, 0), *points, row, negative)
+        return (total + total.T) / 2 if x2 is None else total
+
     @property
     def level(self) -> float:
         """The average of f over the training data: what the centred effects add to."""
@@ -106,16 +124,14 @@ class AdditivePosterior(Predicts):
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
     ) -> Float[Array, "samples points"]:
         """Joint samples of f; `key` is a JAX random key or an integer seed."""
-        if isinstance(num_samples, bool) or not isinstance(num_samples, int | np.integer):
-            raise ValueError(f"num_samples must be a whole number, got {num_samples!r}")
-        columns = self._relative(x_new)
-        if num_samples < 1 or len(columns[0]) == 0:
-            return jnp.zeros((max(num_samples, 0), len(columns[0])))
+        count, columns = as_count(num_samples), self._relative(x_new)
+        if count == 0 or len(columns[0]) == 0:
+            return jnp.zeros((count, len(columns[0])))
         negative = not self.model.likelihood.log_concave
-        total = jnp.full((num_samples, len(columns[0])), self._level)
+        total = jnp.full((count, len(columns[0])), self._level)
         for number, (chain, x) in enumerate(zip(self.chains, columns, strict=True)):
             own = jax.random.fold_in(as_key(key), number)
-            total = total + sample(chain, own, padded(x), num_samples, negative)[:, : len(x)]
+            total = total + sample(chain, own, padded(x), count, negative)[:, : len(x)]
         return total
 
     @property
@@ -131,9 +147,12 @@ class AdditivePosterior(Predicts):
     def _level(self) -> Float[Array, ""]:
         return level(self.model)
 
-    def _relative(self, x_new: Any, names: tuple[str, ...] | None = None) -> list[Points]:
+    def _relative(
+        self, x_new: Any, names: tuple[str, ...] | None = None, *, name: str = "x_new"
+    ) -> list[Points]:
+        refuse_traced("the posterior", self)
         names = names or self.model.names
-        columns = as_columns("x_new", names, x_new)
+        columns = as_columns(name, names, x_new)
         return [
             jnp.asarray(relative_inputs(name, column, self.origins[self.model.names.index(name)]))
             for name, column in zip(names, columns, strict=True)
@@ -171,3 +190,21 @@ class AdditivePosterior(Predicts):
         if self.fit_result is not None:
             lines.append(f"  fit {self.fit_result}")
         return "\n".join(lines)
+
+    def plot(self, **options: Any) -> Any:
+        """A figure of the effect of each input, with intervals (`level=0.95`)."""
+        from stategp import plots
+
+        return plots.plot(self, **options)
+
+    def plot_components(self, **options: Any) -> Any:
+        """The same figure: its parts are all there is to show."""
+        from stategp import plots
+
+        return plots.plot_components(self, **options)
+
+    def report(self, path: Any, **options: Any) -> None:
+        """Write one HTML file with the figure, what was learned and how the fit went."""
+        from stategp.report import write_report
+
+        write_report(self, path, **options)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._data import check_support, extra_values
 from stategp._data import numbers as as_numbers
+from stategp._files import save
 from stategp._inference import (
     FitResult,
     Output,
@@ -19,14 +20,16 @@ from stategp._inference import (
     run_output,
 )
 from stategp._models import GP, DeepGP, Path
-from stategp._posteriors._prediction import Chain, Points, as_key, padded, predict, sample
+from stategp._posteriors._prediction import Chain, Points, padded, predict, sample
+from stategp._posteriors._tells_states import TellsStates
+from stategp._runtime import as_key
 from stategp.chain import PairMarginals, Sites
 from stategp.likelihoods import Gaussian, Likelihood
 
 _SAMPLES = 100  # through the layers, for predictions and the final bound
 
 
-class Function(eqx.Module):
+class Function(TellsStates):
     """The posterior of one function of a deep model."""
 
     chain: Chain
@@ -39,7 +42,7 @@ class Function(eqx.Module):
 
     def predict_f(self, x_new: Any) -> tuple[Points, Points]:
         """Mean and variance of the function."""
-        x = jnp.asarray(as_numbers("x_new", x_new))
+        x = self._points(x_new)
         mean, variance = predict(self.chain, padded(x))
         return mean[: len(x)], variance[: len(x)]
 
@@ -47,8 +50,22 @@ class Function(eqx.Module):
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
     ) -> Float[Array, "samples points"]:
         """Joint samples of the function."""
-        x = jnp.asarray(as_numbers("x_new", x_new))
+        x = self._points(x_new)
         return sample(self.chain, as_key(key), padded(x), num_samples, self.indefinite)[:, : len(x)]
+
+    @property
+    def _chain(self) -> Chain:
+        return self.chain
+
+    def _relative(self, name: str, x: Any) -> np.ndarray:
+        return as_numbers(name, x)
+
+    def _points(self, x_new: Any) -> Points:
+        return jnp.asarray(self._relative("x_new", x_new))
+
+    @property
+    def _negative(self) -> bool:
+        return self.indefinite
 
 
 class DeepPosterior(eqx.Module):
@@ -79,8 +96,6 @@ class DeepPosterior(eqx.Module):
 
     def save(self, path: Any) -> None:
         """Write it to a file, for `sg.load`: numbers and names, nothing that could run."""
-        from stategp._posteriors._files import save
-
         save(self, path)
 
     def _function(self, path: Path) -> Function:
@@ -205,6 +220,24 @@ class DeepPosterior(eqx.Module):
         if self.fit_result is not None:
             lines.append(f"  fit {self.fit_result}")
         return "\n".join(lines)
+
+    def plot(self, **options: Any) -> Any:
+        """A figure of each function of the model, with intervals (`level=0.95`)."""
+        from stategp import plots
+
+        return plots.plot(self, **options)
+
+    def plot_components(self, **options: Any) -> Any:
+        """The same figure: its parts are all there is to show."""
+        from stategp import plots
+
+        return plots.plot_components(self, **options)
+
+    def report(self, path: Any, **options: Any) -> None:
+        """Write one HTML file with the figure, what was learned and how the fit went."""
+        from stategp.report import write_report
+
+        write_report(self, path, **options)
 
 
 @functools.partial(jax.jit, static_argnames=("number", "indefinite"))

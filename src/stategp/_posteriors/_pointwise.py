@@ -1,5 +1,6 @@
 """Points on their own: padded to few sizes, taken in blocks, levels checked."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,6 +21,20 @@ def padded(x: Points) -> Float[Array, " padded"]:
     """Repeat the last point up to one of few sizes (many points: whole blocks)."""
     size = padded_size(len(x)) if len(x) <= BLOCK else BLOCK * padded_blocks(len(x) / BLOCK)
     return jnp.pad(x, (0, size - len(x)), mode="edge") if len(x) else jnp.zeros(size)
+
+
+def over_blocks(function: Callable[[Any], Any], columns: Any, size: int = BLOCK) -> Any:
+    """A function of points, in blocks, so that memory beyond the answer stays bounded."""
+    points = len(jax.tree.leaves(columns)[0])
+    if points <= size:
+        return function(columns)
+
+    def cut(column: Any) -> Any:
+        padding = [(0, -points % size)] + [(0, 0)] * (column.ndim - 1)
+        return jnp.pad(column, padding, mode="edge").reshape(-1, size, *column.shape[1:])
+
+    found = jax.lax.map(function, jax.tree.map(cut, columns))
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:points], found)
 
 
 def check_levels(levels: Any) -> np.ndarray:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -12,18 +11,20 @@ from stategp._data import (
     Observations,
     check_support,
     extra_values,
+    observation_weights,
     place_inducing,
     relative_inputs,
+    traced_inputs,
 )
 from stategp._inference import Certificate, ChainSites, FitResult, infer
 from stategp._models import GP
+from stategp._posteriors._leave_one_out import weights_of, without_each
 from stategp._posteriors._prediction import (
     Chain,
     Latent,
     Points,
     Predicts,
     States,
-    as_key,
     component_moments,
     padded,
     per_point,
@@ -31,12 +32,12 @@ from stategp._posteriors._prediction import (
     sample,
     summands_of,
 )
-from stategp._runtime import pad_last
+from stategp._posteriors._tells_states import TellsStates
+from stategp._runtime import as_count, as_key, is_traced, pad_last, refuse_traced
 from stategp.chain import PairMarginals
-from stategp.likelihoods import Likelihood
 
 
-class Posterior(Predicts):
+class Posterior(Predicts, TellsStates):
     """The posterior of f, as a Gauss–Markov chain of states at the inducing locations.
 
     Made by `sg.condition` and `sg.fit`; predictions take inputs in any order, inside or outside
@@ -71,7 +72,7 @@ class Posterior(Predicts):
         >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
         >>> mean, variance = posterior.predict_f([0.5, 10.0])
         """
-        x = self._relative(x_new)
+        x = self._points(x_new)
         mean, variance = predict(self.chain, padded(x))
         return mean[: len(x)], variance[: len(x)]
 
@@ -87,14 +88,11 @@ class Posterior(Predicts):
         >>> posterior.sample_f(0, np.linspace(0, 5, 11), num_samples=4).shape
         (4, 11)
         """
-        if isinstance(num_samples, bool) or not isinstance(num_samples, int | np.integer):
-            raise ValueError(f"num_samples must be a whole number, got {num_samples!r}")
-        x = self._relative(x_new)
-        if num_samples < 1 or len(x) == 0:
+        count, x = as_count(num_samples), self._points(x_new)
+        if count == 0 or len(x) == 0:
             latents = () if len(self.model.kernels) == 1 else (len(self.model.kernels),)
-            return jnp.zeros((max(num_samples, 0), len(x), *latents))
-        negative = self.indefinite or not self.model.likelihood.log_concave
-        f = sample(self.chain, as_key(key), padded(x), num_samples, negative)
+            return jnp.zeros((count, len(x), *latents))
+        f = sample(self.chain, as_key(key), padded(x), count, self._negative)
         return f[:, : len(x)]
 
     def components(self, x_new: Any) -> dict[str, tuple[Points, Points]]:
@@ -102,7 +100,7 @@ class Posterior(Predicts):
 
         With several latent functions the names start with the number of the function: "1.cosine".
         """
-        x = self._relative(x_new)
+        x = self._points(x_new)
         summands = [summands_of(kernel) for kernel in self.model.kernels]
         moments = component_moments(
             self.chain,
@@ -116,34 +114,48 @@ class Posterior(Predicts):
             for name, (mean, variance) in zip(names, parts, strict=True)
         }
 
-    def leave_one_out(self, x: Any, y: Any, **extras: Any) -> tuple[Latent, Latent]:
+    def prior_sample(
+        self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
+    ) -> Float[Array, "samples points *latents"]:
+        """Joint samples of f before any data, for a look beside `sample_f`."""
+        return self.model.prior_sample(key, x_new, num_samples)
+
+    def leave_one_out(
+        self, x: Any, y: Any, *, weights: Any = None, **extras: Any
+    ) -> tuple[Latent, Latent]:
         """Mean and variance of f at each observation, as all the others have it.
 
         `x` and `y` are what was fitted, or a part of it. What an observation added to q is taken
-        off again; nothing is fitted anew, so hyperparameters stay those learned from all of them.
+        off again, all of it if it had a weight; nothing is fitted anew, so hyperparameters stay
+        those learned from all of them. `weights` are those of the fit, and looked up there unless
+        given.
         """
-        mean, variance = self.predict_f(x)
+        relative = self._relative("x", x)
         likelihood = self.model.likelihood
-        observed = self._targets(y, len(mean))
-        extra = extra_values(likelihood, len(mean), extras, needed=~np.isnan(observed))
+        observed = self._targets(y, len(relative))
+        seen = ~np.isnan(observed)
+        extra = extra_values(likelihood, len(relative), extras, needed=seen)
         check_support(likelihood, "y", observed, extra)
-        if len(mean) == 0:
-            return mean, variance
+        if weights is None:
+            counts = weights_of(self.data, relative, observed)
+        else:
+            counts = observation_weights(weights, len(relative), seen)
         # One of few sizes, as everywhere: each has to be compiled.
-        size = len(padded(jnp.zeros(len(mean))))
-        columns = [
-            jnp.asarray(pad_last(np.asarray(column), size))
-            for column in (observed, mean, variance, extra)
-        ]
-        alone, spread = _without_own(likelihood, *columns)
-        return alone[: len(mean)], spread[: len(mean)]
+        size = len(padded(jnp.zeros(len(relative))))
+        columns = (relative, observed, extra, counts)
+        if len(relative) == 0:
+            return self.predict_f(x)
+        whole = [jnp.asarray(pad_last(np.asarray(column), size)) for column in columns]
+        mean, variance = without_each(self.chain, *whole)
+        return mean[: len(relative)], variance[: len(relative)]
 
-    def tail_probability(self, x: Any, y: Any, **extras: Any) -> Points:
+    def tail_probability(self, x: Any, y: Any, *, weights: Any = None, **extras: Any) -> Points:
         """How probable an observation as far out as each one is, given all the others.
 
-        Twice the probability of its side, as in a two-sided test (NaN where y is NaN).
+        Twice the probability of its side, as in a two-sided test (NaN where y is NaN). Arguments
+        are those of `leave_one_out`.
         """
-        mean, variance = self.leave_one_out(x, y, **extras)
+        mean, variance = self.leave_one_out(x, y, weights=weights, **extras)
         likelihood = self.model.likelihood
         observed = self._targets(y, len(mean))
         needed = ~np.isnan(observed)
@@ -183,8 +195,26 @@ class Posterior(Predicts):
         inducing = np.asarray(self.relative_inducing)
         return Chain.padded(self.model, inducing, self.data.origin, self.sites, self.marginals)
 
-    def _relative(self, x_new: Any) -> Points:
-        return jnp.asarray(relative_inputs("x_new", x_new, self.data.origin))
+    @property
+    def _chain(self) -> Chain:
+        return self.chain
+
+    def _relative(self, name: str, x: Any) -> np.ndarray:
+        return relative_inputs(name, x, self._origin)
+
+    def _points(self, x_new: Any) -> Points:
+        if is_traced(x_new):
+            return traced_inputs("x_new", x_new, self._origin)
+        return jnp.asarray(self._relative("x_new", x_new))
+
+    @property
+    def _origin(self) -> int | float:
+        refuse_traced("the posterior", self)
+        return self.data.origin
+
+    @property
+    def _negative(self) -> bool:
+        return self.indefinite or not self.model.likelihood.log_concave
 
     def __repr__(self) -> str:
         lines = [
@@ -199,25 +229,29 @@ class Posterior(Predicts):
             lines.append(f"  fit {self.fit_result}")
         return "\n".join(lines)
 
+    def plot(self, **options: Any) -> Any:
+        """A figure of data, mean and intervals; with `until` (in the units of x), a forecast.
 
-_LEAST = 1e-3  # of its precision that f keeps when an observation is taken away
+        Options are those of `sg.plots.plot`.
+        """
+        from stategp import plots
 
+        return plots.plot(self, **options)
 
-@jax.jit
-def _without_own(
-    likelihood: Likelihood, y: Points, mean: Latent, variance: Latent, extra: Points
-) -> tuple[Latent, Latent]:
-    """Divide the site of each observation out of the marginal of f there.
+    def plot_components(self, **options: Any) -> Any:
+        """A figure of each summand of the kernel; what repeats is drawn over one period."""
+        from stategp import plots
 
-    Its precision is −2h and its slope at the mean g, the derivatives of the expected log density.
-    """
-    missing = jnp.isnan(y)
-    first = jnp.argmin(missing)  # what is missing must not disturb the others
-    y, extra = (jnp.where(missing, column[first], column) for column in (y, extra))
-    _, g, h = likelihood.expected_slopes(y, mean, variance, extra)
-    seen = ~(missing if mean.ndim == 1 else missing[:, None])
-    kept = jnp.maximum(1 + 2 * h * variance, _LEAST)
-    return (
-        jnp.where(seen, mean - variance * g / kept, mean),
-        jnp.where(seen, variance / kept, variance),
-    )
+        return plots.plot_components(self, **options)
+
+    def plot_checks(self, **options: Any) -> Any:
+        """A figure that says whether the model fits: calibration and residuals."""
+        from stategp import plots
+
+        return plots.plot_checks(self, **options)
+
+    def report(self, path: Any, **options: Any) -> None:
+        """Write one HTML file that shows everything, and needs nothing else to be read."""
+        from stategp.report import write_report
+
+        write_report(self, path, **options)

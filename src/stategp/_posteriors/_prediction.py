@@ -9,26 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stategp._data import check_support, extra_values
-from stategp._data import numbers as as_numbers
+from stategp._data import extra_values
+from stategp._files import save
 from stategp._inference import ChainSites, geometry, latent_moments, prior_mean
-from stategp._linalg import times
-from stategp._models import GP
+from stategp._models import GP, prior_states
+from stategp._posteriors._marginals import as_targets, marginals_at
 from stategp._posteriors._pointwise import BLOCK, check_levels
 from stategp._posteriors._pointwise import padded as padded
 from stategp._posteriors._pointwise import per_point as per_point
 from stategp._projection import Projection
-from stategp._runtime import pad_last, padded_size
-from stategp.chain import (
-    Affine,
-    PairMarginals,
-    follow,
-    prior_transitions,
-    psd_cholesky,
-    sample_states,
-)
+from stategp._runtime import as_key, pad_last, padded_size
+from stategp.chain import PairMarginals, sample_states
 from stategp.kernels import Kernel, Sum
-from stategp.likelihoods import Likelihood
 
 Points = Float[Array, " points"]
 Latent = Float[Array, "points *latents"]  # one column per latent function if there are several
@@ -52,8 +44,6 @@ class Predicts(eqx.Module):
 
     def save(self, path: Any) -> None:
         """Write it to a file, for `sg.load`: numbers and names, nothing that could run."""
-        from stategp._posteriors._files import save
-
         save(self, path)
 
     def predict_y(self, x_new: Any, **extras: Any) -> tuple[Points, Points]:
@@ -62,16 +52,11 @@ class Predicts(eqx.Module):
         What the likelihood reads beside y is given by name, as for `fit`: `noise_variance` (the
         known part), `exposure` or `trials`.
         """
-        mean, variance = self.predict_f(x_new)
-        return self.model.likelihood.predict(mean, variance, self._extra(len(mean), extras))
+        return marginals_at(self, x_new, **extras).moments()
 
     def log_density(self, x_new: Any, y_new: Any, **extras: Any) -> Points:
         """Log predictive density of each new observation on its own (NaN where y is NaN)."""
-        mean, variance = self.predict_f(x_new)
-        extra = self._extra(len(mean), extras)
-        y = self._targets(y_new, len(mean))
-        check_support(self.model.likelihood, "y_new", y, np.asarray(extra))
-        return log_predictive(self.model.likelihood, jnp.asarray(y), mean, variance, extra)
+        return marginals_at(self, x_new, **extras).log_density(y_new)
 
     def quantiles(
         self, x_new: Any, levels: Any = (0.025, 0.5, 0.975), **extras: Any
@@ -83,11 +68,7 @@ class Predicts(eqx.Module):
         >>> low, median, high = posterior.quantiles([0.5, 10.0])
         """
         wanted = check_levels(levels)
-        mean, variance = self.predict_f(x_new)
-        extra = self._extra(len(mean), extras)
-        likelihood, method = self.model.likelihood, "predictive_quantile"
-        each = [np.full(len(mean), level) for level in wanted]
-        return jnp.stack([per_point(likelihood, method, p, mean, variance, extra) for p in each])
+        return marginals_at(self, x_new, **extras).quantiles(wanted)
 
     def cdf(self, x_new: Any, y_new: Any, *, strict: Any = False, **extras: Any) -> Points:
         """P(Y ≤ y) of each new observation, or P(Y < y) if `strict` (NaN where y is NaN).
@@ -95,12 +76,7 @@ class Predicts(eqx.Module):
         The two differ for counts and labels; for observations from the model, a number drawn
         uniformly between them is uniformly distributed (the randomised PIT).
         """
-        mean, variance = self.predict_f(x_new)
-        extra = self._extra(len(mean), extras)
-        y = self._targets(y_new, len(mean))
-        if strict and self.model.likelihood.discrete:
-            y = np.ceil(y) - 1
-        return per_point(self.model.likelihood, "predictive_cdf", y, mean, variance, extra)
+        return marginals_at(self, x_new, **extras).cdf(y_new, strict=strict)
 
     def crps(self, x_new: Any, y_new: Any, **extras: Any) -> Points:
         """Continuous ranked probability score of each new observation (NaN where y is NaN).
@@ -108,11 +84,7 @@ class Predicts(eqx.Module):
         It is the distance from y to the prediction in the unit of y, less what honest uncertainty
         is worth: small is good. Exact for Gaussian observations, to about 1 % for others.
         """
-        mean, variance = self.predict_f(x_new)
-        extra = self._extra(len(mean), extras)
-        y = self._targets(y_new, len(mean))
-        check_support(self.model.likelihood, "y_new", y, np.asarray(extra))
-        return per_point(self.model.likelihood, "crps", y, mean, variance, extra)
+        return marginals_at(self, x_new, **extras).crps(y_new)
 
     def sample_y(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1, **extras: Any
@@ -130,21 +102,10 @@ class Predicts(eqx.Module):
         return self.model.likelihood.sample(y_key, f, extra)
 
     def _targets(self, y_new: Any, points: int) -> np.ndarray:
-        y = as_numbers("y_new", [y_new] * points if np.ndim(y_new) == 0 else y_new)
-        if len(y) != points:
-            raise ValueError(f"y_new must have one value per point, got {len(y)} for {points}")
-        return y
+        return as_targets(y_new, points)
 
     def _extra(self, points: int, extras: dict[str, Any]) -> Points:
         return jnp.asarray(extra_values(self.model.likelihood, points, extras))
-
-
-def as_key(key: Any) -> PRNGKeyArray:
-    if isinstance(key, int | np.integer):
-        return jax.random.key(int(key))
-    if not isinstance(key, jax.Array):
-        raise ValueError(f"key must be a JAX random key or a whole number, got {key!r}")
-    return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
 
 
 def summands_of(kernel: Kernel) -> dict[str, Kernel]:
@@ -197,19 +158,6 @@ def predict(chain: Chain, x: Points) -> tuple[Latent, Latent]:
         return block(x)
     found = jax.lax.map(block, x.reshape(-1, BLOCK))
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
-
-
-@jax.jit
-def log_predictive(
-    likelihood: Likelihood, y: Points, mean: Latent, variance: Latent, extra: Points
-) -> Points:
-    # A missing y must not disturb what is computed for it; a valid value stands in.
-    missing = jnp.isnan(y)
-    stand_in = y[jnp.argmin(missing)] if len(y) else 0.0
-    density = likelihood.log_predictive_density(
-        jnp.where(missing, stand_in, y), mean, variance, extra
-    )
-    return jnp.where(missing, jnp.nan, density)
 
 
 @jax.jit
@@ -279,14 +227,6 @@ def _sample_prior(
     kernel: Kernel, key: PRNGKeyArray, x: Points, inducing: States, num_samples: int
 ) -> tuple[Float[Array, "samples points"], Float[Array, "samples states dim"]]:
     """Joint prior samples of f at x and of the states at the inducing locations."""
-    everywhere = jnp.concatenate([x, inducing])
-    order = jnp.argsort(everywhere)
-    transitions = prior_transitions(kernel, everywhere[order])
-    A, Q = (jnp.moveaxis(leaf[:-1], 0, -1) for leaf in (transitions.A, transitions.Q))
-    white = jax.random.normal(key, (kernel.state_dim, num_samples, len(everywhere)))
-    noise = times(psd_cholesky(Q), white)
-    before = follow(Affine(A, noise), jnp.zeros(noise.shape[:2]))
-    path = times(A, before) + noise
-    states = jnp.zeros_like(path).at[..., order].set(path)  # back from sorted to given order
+    states = prior_states(kernel, key, jnp.concatenate([x, inducing]), num_samples)
     f = jnp.einsum("d,dsn->sn", kernel.emission(), states[..., : len(x)])
     return f, jnp.transpose(states[..., len(x) :], (1, 2, 0))

@@ -1,6 +1,7 @@
-"""What JAX needs at run time: compiled programs kept, few shapes, room in memory, progress."""
+"""What running needs: compiled programs kept, few shapes, room in memory, progress, whole files."""
 
 from stategp._runtime._compilation import keep_compiled_programs
+from stategp._runtime._keys import as_count, as_key
 from stategp._runtime._memory import make_room
 from stategp._runtime._progress import Progress
 from stategp._runtime._shapes import (
@@ -9,13 +10,20 @@ from stategp._runtime._shapes import (
     padded_blocks,
     padded_size,
 )
+from stategp._runtime._tracing import is_traced, refuse_traced
+from stategp._runtime._writing import replacing
 
 __all__ = [
     "Progress",
+    "as_count",
+    "as_key",
+    "is_traced",
     "keep_compiled_programs",
     "make_room",
     "pad_inducing",
     "pad_last",
     "padded_blocks",
     "padded_size",
+    "refuse_traced",
+    "replacing",
 ]

@@ -1,6 +1,6 @@
 """Does the model fit what it was fitted to? Ranks, residuals, calibration, scores.
 
-Every observation is compared with its predictive distribution. F(y) is then uniform if the
+Every observation is compared with what all the others predict for it. F(y) is then uniform if the
 model is right, and its normal score Φ⁻¹(F(y)) is standard normal: a residual that means the same
 for any likelihood. Where F has a step (counts), F(y) is drawn uniformly from the step.
 """
@@ -8,8 +8,11 @@ for any likelihood. Where F has a step (counts), F(y) is drawn uniformly from th
 import dataclasses
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
+
+from stategp._posteriors import Marginals, Posterior
 
 _MOST = 16_384  # observations looked at; one block of predictions
 _RUNS = 16  # of neighbouring observations, for the autocorrelation
@@ -44,17 +47,21 @@ def choose_evenly(count: int) -> tuple[np.ndarray, list[np.ndarray]]:
     return spread, [start + np.arange(length) for start in starts]
 
 
-def check(posterior: Any, levels: tuple[float, ...], seed: int) -> tuple[Checks, dict[str, float]]:
+def check(
+    posterior: Posterior, levels: tuple[float, ...], seed: int
+) -> tuple[Checks, dict[str, float]]:
     """What observations look like (x measured from the origin), and their mean scores."""
     data = posterior.data
     spread, runs = choose_evenly(len(data))
     together = spread if runs[0] is spread else np.concatenate([spread, *runs])
     relative, y = np.asarray(data.x)[together], np.asarray(data.y)[together]
     x = user_units(relative, data.origin, len(together))
-    extras = extras_at(posterior, together)
+    alone = posterior.leave_one_out(x, y, **extras_at(posterior, together))
+    extra = jnp.asarray(np.asarray(data.extra)[together])
+    predicted = Marginals(posterior.model.likelihood, *alone, extra)
 
-    upper = np.asarray(posterior.cdf(x, y, **extras))
-    lower = np.asarray(posterior.cdf(x, y, strict=True, **extras))
+    upper = np.asarray(predicted.cdf(y))
+    lower = np.asarray(predicted.cdf(y, strict=True))
     chance = np.random.default_rng(seed).uniform(size=len(y))
     ranks = lower + chance * np.maximum(upper - lower, 0.0)
     residuals = ndtri(np.clip(ranks, 1e-12, 1 - 1e-12))
@@ -66,36 +73,33 @@ def check(posterior: Any, levels: tuple[float, ...], seed: int) -> tuple[Checks,
     after = residuals[even] if runs[0] is spread else residuals[len(spread) :]
     correlation, pairs = _autocorrelation(after.reshape(len(runs), -1))
     about = _about(len(data), len(spread))
-    found = Checks(
+    checks = Checks(
         relative[even], ranks[even], residuals[even], correlation, pairs, nominal, actual, about
     )
-    scores = _scores(posterior, x[even], y[even], lower[even], upper[even], levels, extras)
-    return found, scores
+    return checks, _scores(predicted[even], y[even], lower[even], upper[even], levels)
 
 
 def _about(count: int, looked_at: int) -> str:
     of = f" of {count:,}" if looked_at < count else ""
+    each = "observations, each beside what all the others predict"
+    alone = "observation beside what is predicted without it"
     return (
-        f"{looked_at:,}{of} observation{'s' if looked_at > 1 else ''} beside their predictive "
-        "distributions, given a posterior that has seen them: where data are few, this flatters "
-        "the model."
+        f"{looked_at:,}{of} {each if looked_at > 1 else alone}; hyperparameters were learned from "
+        "all of them."
     )
 
 
 def _scores(
-    posterior: Any,
-    x: np.ndarray,
+    predicted: Marginals,
     y: np.ndarray,
     lower: np.ndarray,
     upper: np.ndarray,
     levels: tuple[float, ...],
-    extras: dict[str, np.ndarray],
 ) -> dict[str, float]:
-    own = {name: values[: len(x)] for name, values in extras.items()}
-    mean = np.asarray(posterior.predict_y(x, **own)[0])
+    mean = np.asarray(predicted.moments()[0])
     scores = {
-        "log density per observation": _mean(np.asarray(posterior.log_density(x, y, **own))),
-        "CRPS": _mean(np.asarray(posterior.crps(x, y, **own))),
+        "log density per observation": _mean(np.asarray(predicted.log_density(y))),
+        "CRPS": _mean(np.asarray(predicted.crps(y))),
         "RMSE": float(np.sqrt(_mean((y - mean) ** 2))),
     }
     for level in levels:

@@ -62,13 +62,29 @@ def _finest(posterior: Posterior) -> float:
     return min(steps)
 
 
-_ROWS = 12
+_ROWS = 12  # where the data have no step of their own
+_MOST_ROWS = 10_000
 
 
-def forecast_rows(x: np.ndarray, until: float, given: Any, origin: int | float) -> np.ndarray:
-    """Inputs of the forecast table: in step with the data where those are evenly spaced."""
-    if given is not None:
-        return relative_inputs("forecast_at", given, origin)
+def forecast_rows(
+    x: np.ndarray, until: float, wanted: Any, origin: int | float
+) -> tuple[np.ndarray, list[str]]:
+    """Inputs of the forecast: every step of the data where those are evenly spaced, and a note."""
+    if wanted is not None:
+        rows = relative_inputs("forecast_at", wanted, origin)
+    else:
+        rows = _steps_after(x, until)
+    if len(rows) <= _MOST_ROWS:
+        return rows, []
+    every = -(-len(rows) // _MOST_ROWS)
+    note = (
+        f"The forecast has {len(rows):,} steps; this report holds one in {every} of them "
+        "(`forecast` gives all)."
+    )
+    return rows[every - 1 :: every], [note]
+
+
+def _steps_after(x: np.ndarray, until: float) -> np.ndarray:
     end = float(x[-1])
     if not until > end:
         return np.zeros(0)
@@ -77,6 +93,5 @@ def forecast_rows(x: np.ndarray, until: float, given: Any, origin: int | float) 
     even = len(steps) >= 3 and np.mean(np.abs(steps - usual) <= 0.01 * usual) > 0.8
     if usual > 0 and even:
         number = int((until - end) / usual + 1e-9)
-        every = max(1, -(-number // (2 * _ROWS)))
-        return end + usual * np.arange(every, number + 1, every)
+        return end + usual * np.arange(1, number + 1)
     return end + (until - end) * np.arange(1, _ROWS + 1) / _ROWS

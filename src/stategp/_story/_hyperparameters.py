@@ -7,7 +7,8 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from stategp.kernels import Sum
+from stategp._models import AdditiveGP, DeepGP
+from stategp.kernels import Product, Sum
 from stategp.parameters import Parameter
 
 
@@ -25,18 +26,31 @@ def list_hyperparameters(model: Any, unit: str = "") -> Iterator[Hyperparameter]
     """One row for each hyperparameter; `unit` is that of x.
 
     >>> import stategp as sg
-    >>> [row.name for row in list_hyperparameters(sg.GP(sg.kernels.Matern32()))]
-    ['variance', 'lengthscale', 'likelihood variance']
+    >>> rows = list_hyperparameters(sg.GP("trend: matern32 + weekly: (cosine(7) + cosine(3.5))"))
+    >>> [row.name for row in rows][1:4]
+    ['trend: lengthscale', 'weekly (cosine): variance', 'weekly (cosine): period']
     """
-    several = len(model.kernels) > 1
-    for number, (kernel, mean) in enumerate(zip(model.kernels, model.means, strict=True)):
-        before = f"function {number}: " if several else ""
-        yield from _rows(kernel, before, unit)
-        yield from _rows(mean, f"{before}mean", unit)
-    yield from _rows(model.likelihood, "likelihood", unit)
+    if isinstance(model, DeepGP):
+        for path in model.paths:
+            name, number = path
+            layer = model.layer(path)
+            where = [name if number is None else f"{name} {number + 1}"]
+            yield from _rows(layer.kernel, where, unit)
+            yield from _rows(layer.mean, [*where, "mean"], unit)
+    elif isinstance(model, AdditiveGP):
+        for name, kernel in zip(model.names, model.kernels, strict=True):
+            yield from _rows(kernel, [name], "")
+        yield from _rows(model.mean, ["mean"], unit)
+    else:
+        several = len(model.kernels) > 1
+        for number, (kernel, mean) in enumerate(zip(model.kernels, model.means, strict=True)):
+            where = [f"function {number}"] if several else []
+            yield from _rows(kernel, where, unit)
+            yield from _rows(mean, [*where, "mean"], unit)
+    yield from _rows(model.likelihood, ["likelihood"], unit)
 
 
-def _rows(part: Any, name: str, unit: str) -> Iterator[Hyperparameter]:
+def _rows(part: Any, where: list[str], unit: str, field: str = "") -> Iterator[Hyperparameter]:
     """The parameters below a part of the model, named by where they are."""
     if isinstance(part, Parameter):
         numbers = np.atleast_1d(np.asarray(part.value)).ravel()
@@ -44,17 +58,32 @@ def _rows(part: Any, name: str, unit: str) -> Iterator[Hyperparameter]:
         units["frequency"] = f"per {unit.removesuffix('s')}" if unit else ""
         how = "learned" if part.learned else "fixed"
         yield Hyperparameter(
-            name.strip() or "value",
+            _named(where, field),
             ", ".join(f"{number:.5g}" for number in numbers),
             units.get(part.role, ""),
             how if part.prior is None else f"{how}, prior {part.prior}",
         )
     elif isinstance(part, Sum):
-        for own, kernel in zip(part.names, part.kernels, strict=True):
-            yield from _rows(kernel, f"{name}{own}", unit)
+        for name, kernel in zip(part.names, part.kernels, strict=True):
+            yield from _rows(kernel, [*where, name.replace("_", " ")], unit)
+    elif isinstance(part, Product):
+        sides = (part.left, part.right)
+        kinds = [type(side).__name__.lower() for side in sides]
+        for number, (side, kind) in enumerate(zip(sides, kinds, strict=True)):
+            same = kinds[0] == kinds[1]
+            yield from _rows(side, [*where, f"{kind} {number + 1}" if same else kind], unit)
     elif isinstance(part, tuple | list):
         for number, below in enumerate(part):
-            yield from _rows(below, f"{name} {number + 1}", unit)
+            yield from _rows(below, where, unit, f"{field} {number + 1}")
     elif isinstance(part, eqx.Module):
-        for field, below in vars(part).items():
-            yield from _rows(below, f"{name} {field}", unit)
+        for name, below in vars(part).items():
+            yield from _rows(below, where, unit, f"{field} {name}")
+
+
+def _named(where: list[str], field: str) -> str:
+    """Where it is, what it is inside that, and what it is called: "weekly (cosine): variance"."""
+    what = field.strip().replace("_", " ") or "value"
+    if not where:
+        return what
+    inside = f" ({', '.join(where[1:])})" if len(where) > 1 else ""
+    return f"{where[0]}{inside}: {what}"

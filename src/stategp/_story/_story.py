@@ -1,8 +1,6 @@
 """What there is to show of a posterior, as plain NumPy arrays: pictures and report draw this."""
 
 import dataclasses
-import importlib.metadata
-import platform
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -10,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
-from stategp._data import extra_values
-from stategp._posteriors import Posterior
+from stategp._posteriors import Marginals, Posterior, marginals_at, summands_of
+from stategp._story._account import Account, account
 from stategp._story._checks import Checks, check, user_units
 from stategp._story._grids import forecast_end, forecast_rows, make_grid
-from stategp._story._hyperparameters import Hyperparameter, list_hyperparameters
+from stategp._story._seasons import Plan, cycle_of, plan_season
 from stategp._story._thinning import find_gaps
+from stategp._story._verdict import Remark, judge
 
 Interval = tuple[np.ndarray, np.ndarray]  # lower and upper bounds
 
@@ -37,21 +36,52 @@ class Curve:
 
 @dataclasses.dataclass(frozen=True)
 class Band:
-    """Mean and bounds of a function on the grid of a story."""
+    """Mean and bounds of a function."""
 
     mean: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
 
+    @staticmethod
+    def of(mean: Any, variance: Any, level: float) -> "Band":
+        """That of a normal distribution."""
+        mean = np.asarray(mean)
+        away = ndtri((1 + level) / 2) * np.sqrt(np.asarray(variance))
+        return Band(mean, mean - away, mean + away)
+
+    def __sub__(self, level: float) -> "Band":
+        return Band(self.mean - level, self.lower - level, self.upper - level)
+
+    def __getitem__(self, part: slice) -> "Band":
+        return Band(self.mean[part], self.lower[part], self.upper[part])
+
 
 @dataclasses.dataclass(frozen=True)
-class Story:
+class Season:
+    """A component over one period; over the first and the last where the pattern changes."""
+
+    plan: Plan
+    cycles: tuple[Band, ...]  # one for each period of the plan
+
+    @property
+    def averages(self) -> list[float]:
+        """That of each period."""
+        return [float(np.mean(cycle.mean)) for cycle in self.cycles]
+
+    @property
+    def drifts(self) -> bool:
+        """Whether its level moves by more than the pattern itself: a trend is in it too."""
+        swing = max(float(np.ptp(cycle.mean)) for cycle in self.cycles)
+        return float(np.ptp(self.averages)) > swing
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Story(Account):
     """Everything that pictures and report show. Inputs are numbers, or all of them dates.
 
     Made by `tell`.
     """
 
-    title: str
     x_label: str
     y_label: str
     x: np.ndarray  # observations, in order
@@ -59,22 +89,16 @@ class Story:
     end: Any  # of the data: what lies after it is forecast
     curve: Curve  # on the grid
     function: Band | None  # the expected observation, uncertain as the function is (widest level)
-    components: dict[str, Band]  # at the widest level
-    forecast: Curve  # a few rows after the end of the data, for a table
+    components: dict[str, Band]  # on the grid, at the widest level
+    seasons: dict[str, Season]  # the components that are better seen over one period
+    forecast: Curve  # after the end of the data, step by step
     inducing: np.ndarray
     gaps: np.ndarray  # a row for each: from, to
-    trace: np.ndarray  # objective at each step of the fit
-    seconds: np.ndarray  # since its beginning
-    outcome: str  # of the fit, in words
     certificate: str
-    model: str
-    summary: str
-    hyperparameters: tuple[Hyperparameter, ...]
+    certified: bool  # whether the certificate is what was asked for
     checks: Checks
+    remarks: tuple[Remark, ...]  # what the checks say
     scores: dict[str, float]
-    notes: tuple[str, ...]  # about the curves, for the reader
-    call: str
-    versions: dict[str, str]
 
     @property
     def has_dates(self) -> bool:
@@ -122,12 +146,13 @@ def tell(
         levels: of the intervals.
         points: of the grid; as many as the shortest period and lengthscale ask for unless given,
             12,000 at most.
-        forecast_at: inputs of the forecast table, in the units of x.
+        forecast_at: inputs of the forecast table, in the units of x; every step of the data unless
+            given.
         to_time: makes dates (datetime64) of inputs; everything is then shown with dates.
         extras: what a new observation has beside y, one number each: {"exposure": 2.0}.
         scores: more scores to show (of held-out data, say), by name.
         unit: of x, for the table of hyperparameters ("days").
-        title: of pictures and report; what was fitted unless given.
+        title: of pictures and report; "Fit and forecast of" what was fitted unless given.
         names: of x and y.
         call: what made the posterior, shown as it is.
         seed: of the ranks of discrete observations.
@@ -145,46 +170,50 @@ def tell(
     shares = _checked_levels(levels)
     data = posterior.data
     relative = np.asarray(data.x)
-    end = float(relative[-1])
     until_relative = forecast_end(until, relative, data.origin)
     grid, notes = make_grid(posterior, relative, until_relative, points)
+    rows, more = forecast_rows(relative, until_relative, forecast_at, data.origin)
     extra, about = _grid_extras(posterior, extras)
 
     def show(relative: np.ndarray, observed: bool = False) -> np.ndarray:
         x = user_units(relative, data.origin, len(relative) if observed else 0)
         return _dates(to_time, x) if to_time is not None else x.astype(float)
 
-    checks, found = check(posterior, shares, seed)
-    fit = posterior.fit_result
-    rows = forecast_rows(relative, until_relative, forecast_at, data.origin)
-    everywhere = np.concatenate([grid, rows])  # together: one size to compile
-    both = _curve(posterior, everywhere, shares, extra, show(everywhere))
+    checks, in_sample = check(posterior, shares, seed)
+    everywhere = np.concatenate([grid, rows])
+    there = marginals_at(posterior, user_units(everywhere, data.origin), **extra)
+    both = _curve(there, shares, show(everywhere))
+    ends = (float(relative[0]), float(relative[-1]))
+    plans = _plans(posterior, ends, show if to_time is not None else None, names[0])
+    components, seasons = _components(posterior, grid, plans, max(shares))
+    certificate = posterior.certificate
+    ahead = " and forecast" if len(rows) else ""
     return Story(
-        title=f"Gaussian process of {names[1]}" if title is None else title,
+        **account(
+            posterior,
+            title=f"Fit{ahead} of {names[1]}" if title is None else title,
+            unit=unit,
+            notes=(*about, *notes, *more),
+            call=call,
+        ),
         x_label=names[0],
         y_label=names[1],
         x=show(relative, observed=True),
         y=np.asarray(data.y),
-        end=show(np.array([end]), observed=True)[0],
+        end=show(np.array([ends[1]]), observed=True)[0],
         curve=both[: len(grid)],
-        function=_function(posterior, grid, max(shares), extra),
-        components=_components(posterior, grid, max(shares)),
+        function=_function(there[: len(grid)], max(shares)),
+        components=components,
+        seasons=seasons,
         forecast=both[len(grid) :],
         inducing=show(np.asarray(posterior.relative_inducing)),
         gaps=show(find_gaps(relative).ravel(), observed=True).reshape(-1, 2),
-        trace=np.array(fit.trace if fit else ()),
-        seconds=np.array(fit.seconds if fit else ()),
-        outcome=str(fit) if fit else "",
-        certificate=str(posterior.certificate) if posterior.certificate else "",
-        model=repr(posterior.model),
-        summary=repr(posterior),
-        hyperparameters=tuple(list_hyperparameters(posterior.model, unit)),
+        certificate=str(certificate) if certificate else "",
+        certified=certificate is not None and certificate.reached,
         checks=dataclasses.replace(checks, x=show(checks.x, observed=True)),
-        scores={f"{name} (in sample)": value for name, value in found.items()}
+        remarks=judge(checks, shares, posterior.model.likelihood),
+        scores={f"{name} (leave-one-out)": value for name, value in in_sample.items()}
         | {name: float(value) for name, value in (scores or {}).items()},
-        notes=(*about, *notes),
-        call="" if call is None else call,
-        versions=_versions(),
     )
 
 
@@ -213,45 +242,58 @@ def _grid_extras(
     return {**given, name: usual}, [about.replace("_", " ")]
 
 
-def _curve(
-    posterior: Posterior,
-    relative: np.ndarray,
-    levels: tuple[float, ...],
-    extra: dict[str, Any],
-    shown: np.ndarray,
-) -> Curve:
-    x = user_units(relative, posterior.data.origin)
-    mean = np.asarray(posterior.predict_y(x, **extra)[0])
+def _curve(there: Marginals, levels: tuple[float, ...], shown: np.ndarray) -> Curve:
+    mean = np.asarray(there.moments()[0])
     tails = [(1 + sign * level) / 2 for level in levels for sign in (-1, 1)]
-    bounds = np.asarray(posterior.quantiles(x, tails, **extra))
+    bounds = np.asarray(there.quantiles(tails))
     intervals = {level: (bounds[2 * at], bounds[2 * at + 1]) for at, level in enumerate(levels)}
     return Curve(shown, mean, intervals)
 
 
-def _function(
-    posterior: Posterior, relative: np.ndarray, level: float, extra: dict[str, Any]
-) -> Band | None:
+def _function(there: Marginals, level: float) -> Band | None:
     """E[y | f] where f is at its mean or at its bounds; it moves with f in one direction."""
-    likelihood = posterior.model.likelihood
-    if likelihood.latents > 1:
+    if there.likelihood.latents > 1:
         return None
-    mean, variance = posterior.predict_f(user_units(relative, posterior.data.origin))
-    known = jnp.asarray(extra_values(likelihood, len(mean), extra))
-    away = ndtri((1 + level) / 2) * jnp.sqrt(variance)
+    latent = Band.of(there.mean, there.variance, level)
     middle, one, other = (
-        np.asarray(likelihood.moments(f, known)[0]) for f in (mean, mean - away, mean + away)
+        np.asarray(there.likelihood.moments(jnp.asarray(f), there.extra)[0])
+        for f in (latent.mean, latent.lower, latent.upper)
     )
     return Band(middle, np.minimum(one, other), np.maximum(one, other))
 
 
-def _components(posterior: Posterior, relative: np.ndarray, level: float) -> dict[str, Band]:
-    away = ndtri((1 + level) / 2)
-    found = posterior.components(user_units(relative, posterior.data.origin))
-    bands = {}
-    for name, moments in found.items():
-        mean, variance = (np.asarray(moment) for moment in moments)
-        bands[name] = Band(mean, mean - away * np.sqrt(variance), mean + away * np.sqrt(variance))
-    return bands
+def _plans(
+    posterior: Posterior,
+    ends: tuple[float, float],
+    show: Callable[[np.ndarray], np.ndarray] | None,
+    x_label: str,
+) -> dict[str, Plan]:
+    """The components that repeat, by name, and how they are shown."""
+    kernels = posterior.model.kernels
+    plans = {}
+    for number, kernel in enumerate(kernels):
+        for name, summand in summands_of(kernel).items():
+            plan = plan_season(cycle_of(summand), ends, posterior.data.origin, show, x_label)
+            if plan is not None:
+                plans[f"{number}.{name}" if len(kernels) > 1 else name] = plan
+    return plans
+
+
+def _components(
+    posterior: Posterior, grid: np.ndarray, plans: dict[str, Plan], level: float
+) -> tuple[dict[str, Band], dict[str, Season]]:
+    """Every component on the grid, and over its period if it has a plan."""
+    everywhere = np.concatenate([grid, *[plan.x for plan in plans.values()]])
+    moments = posterior.components(user_units(everywhere, posterior.data.origin))
+    bands = {name: Band.of(*pair, level) for name, pair in moments.items()}
+    seasons, start = {}, len(grid)
+    for name, plan in plans.items():
+        cycles = []
+        for _ in plan.starts:
+            cycles.append(bands[name][start : start + len(plan.phase)])
+            start += len(plan.phase)
+        seasons[name] = Season(plan, tuple(cycles))
+    return {name: band[: len(grid)] for name, band in bands.items()}, seasons
 
 
 def _dates(to_time: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
@@ -262,10 +304,3 @@ def _dates(to_time: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.nda
             f"{dates.dtype} of shape {dates.shape} for {len(x)} inputs"
         )
     return dates.astype("datetime64[us]")
-
-
-def _versions() -> dict[str, str]:
-    names = ("stategp", "jax", "numpy", "scipy")
-    return {name: importlib.metadata.version(name) for name in names} | {
-        "python": platform.python_version()
-    }

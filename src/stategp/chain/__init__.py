@@ -8,6 +8,7 @@ from stategp.chain._block_tridiagonal import (
 )
 from stategp.chain._evidence import log_evidence
 from stategp.chain._information import Potentials
+from stategp.chain._innovations import Innovations, innovations
 from stategp.chain._parameterisations import (
     Expectation,
     MeanCholesky,
@@ -44,6 +45,7 @@ __all__ = [
     "BlockBidiagonal",
     "BlockTridiagonal",
     "Expectation",
+    "Innovations",
     "MeanCholesky",
     "MeanMap",
     "Messages",
@@ -56,6 +58,7 @@ __all__ = [
     "entropy",
     "expected_log_sites",
     "follow",
+    "innovations",
     "kl_divergence",
     "kl_to_prior",
     "local_log_normaliser",

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._linalg import Entries
+from stategp.kernels._derivatives import derivative_rows, smoothness
 from stategp.parameters import Parameter
 
 Scalar = Float[Array, ""] | float
@@ -93,6 +94,39 @@ class Kernel(eqx.Module):
     def deterministic(self) -> bool:
         """Whether the process noise is zero: the state at one input gives it at all others."""
         return False
+
+    @property
+    def smoothness(self) -> int | float:
+        """How often f can be differentiated (in mean square): 0, 1, …, or infinitely often.
+
+        >>> import stategp as sg
+        >>> k = sg.kernels
+        >>> k.Matern12().smoothness, k.Matern52().smoothness, k.Cosine().smoothness
+        (0, 2, inf)
+        """
+        return smoothness(self)
+
+    def derivatives(self, order: int = 1) -> Float[Array, "orders dim"]:
+        """What makes f and its derivatives of the state: rows H, H F, …, H Fᵏ up to an order.
+
+        >>> import stategp as sg
+        >>> sg.kernels.Matern32(lengthscale=3**0.5).derivatives()  # f = s₀, f′ = λ (s₁ − s₀)
+        Array([[ 1.,  0.],
+               [-1.,  1.]], dtype=float64)
+        """
+        if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 0:
+            raise ValueError(f"order must be a whole number of at least 0, got {order!r}")
+        most = self.smoothness
+        if order > most:
+            times = {0: "no derivative", 1: "a first derivative only"}.get(
+                int(most), f"derivatives up to order {int(most)}"
+            )
+            raise ValueError(
+                f"{self!r} has {times}: its paths are not smooth enough for order {order}; a "
+                "smoother kernel has it (Matern32 one derivative, Matern52 two, Matern72 three), "
+                "or the smooth components of a sum"
+            )
+        return derivative_rows(self, int(order))
 
     def blocks(self) -> tuple["Kernel", ...]:
         """The independent parts that the state is made of, in order."""

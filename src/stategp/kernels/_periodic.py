@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import ive
 
+from stategp._arguments import whole_number
 from stategp.kernels._base import Kernel
 from stategp.kernels._compose import Blockwise, Kronecker
 from stategp.kernels._deterministic import Constant, Cosine
@@ -63,13 +64,13 @@ class Periodic(Blockwise):
         period: Value = None,
         lengthscale: Value = None,
         tolerance: float = _TOLERANCE,
-        order: int | None = None,
+        order: Any = None,
     ):
         self.variance = positive("variance", variance, default=1.0, role="variance")
         self.period = positive("period", period, default=1.0, role="period")
         self.lengthscale = positive("lengthscale", lengthscale, default=1.0, role="shape")
-        if order is not None and order < 0:
-            raise ValueError(f"order must not be negative, got {order}")
+        if order is not None:
+            order = whole_number("order", order, least=0)
         self.tolerance = tolerance
         self.order_given = order is not None
         self.order = series_order(float(self.lengthscale), tolerance) if order is None else order
@@ -155,7 +156,7 @@ class QuasiPeriodic(Blockwise):
         decay: Value = None,
         envelope: Literal["matern12", "matern32", "matern52"] = "matern32",
         tolerance: float = _TOLERANCE,
-        order: int | None = None,
+        order: Any = None,
     ):
         if envelope not in _ENVELOPES:
             raise ValueError(f"envelope must be one of {sorted(_ENVELOPES)}, got {envelope!r}")

@@ -6,12 +6,14 @@ which factorises into a stable all-pole system of that order (Hartikainen & Sär
 
 import functools
 import math
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from stategp._arguments import whole_number
 from stategp.kernels._sde import SDE, LinearSDE
 from stategp.parameters import Parameter, Value, positive
 
@@ -47,7 +49,8 @@ class SquaredExponential(LinearSDE):
     lengthscale: Parameter
     order: int = eqx.field(static=True)
 
-    def __init__(self, *, variance: Value = None, lengthscale: Value = None, order: int = 6):
+    def __init__(self, *, variance: Value = None, lengthscale: Value = None, order: Any = 6):
+        order = whole_number("order", order)
         if not 1 <= order <= _MAX_ORDER:
             raise ValueError(f"order must lie between 1 and {_MAX_ORDER}, got {order}")
         self.variance = positive("variance", variance, default=1.0, role="variance")

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from stategp._arguments import whole_number
 from stategp.likelihoods._distribution import Coordinate, average, crps, quantile
 from stategp.likelihoods._quadrature import (
     Tilted,
@@ -238,9 +239,7 @@ class Likelihood(eqx.Module):
 
 def check_quadrature(order: Any) -> int:
     """A constructor's `quadrature` argument: how many nodes."""
-    if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 1:
-        raise ValueError(f"quadrature must be a number of nodes, at least 1, got {order!r}")
-    return int(order)
+    return whole_number("quadrature", order, least=1)
 
 
 def check_link(link: Any, known: tuple[str, ...]) -> str:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from stategp._arguments import whole_number
 from stategp.likelihoods._base import Latent, Likelihood, Points, check_quadrature
 from stategp.likelihoods._distribution import Coordinate
 from stategp.parameters import Parameter, Value, positive
@@ -65,10 +66,8 @@ class Custom(Likelihood):
             optional = function is None and name != "log_density"
             if not optional and not callable(function):
                 raise ValueError(f"{name} must be a function, got {function!r}")
-        if isinstance(latents, bool) or not isinstance(latents, int | np.integer) or latents < 1:
-            raise ValueError(f"latents must be a whole number of at least 1, got {latents!r}")
         self.function = log_density
-        self.latents = int(latents)
+        self.latents = whole_number("latents", latents, least=1)
         self.parameters = _declared(parameters)
         self.mean, self.variance = mean, variance
         self.sampler, self.distribution = sample, cdf

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from stategp._arguments import whole_number
 from stategp.likelihoods._base import (
     QUADRATURE,
     Likelihood,
@@ -51,9 +52,7 @@ class Ordinal(Likelihood):
         cutpoints: Value = None,
         quadrature: Any = QUADRATURE,
     ):
-        if isinstance(levels, bool) or not isinstance(levels, int | np.integer) or levels < 2:
-            raise ValueError(f"levels must be a whole number of at least 2, got {levels!r}")
-        self.levels = int(levels)
+        self.levels = whole_number("levels", levels, least=2)
         self.link = check_link(link, LINKS)
         self.quadrature = check_quadrature(quadrature)
         default = np.arange(self.levels - 1) - (self.levels - 2) / 2

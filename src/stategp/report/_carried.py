@@ -6,12 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from stategp._story import Band, Story, in_columns
+from stategp._story import (
+    Dots,
+    Fill,
+    Line,
+    Mark,
+    Panel,
+    Rug,
+    Rule,
+    Spans,
+    Story,
+    component_panels,
+    in_columns,
+    interval_name,
+    series_panel,
+)
 
 _MOST_POINTS = 100_000  # observations carried one by one
 _BINS = 16_384  # above that: range and mean in each of these, and the last observations in full
 _LAST = 20_000
-_MOST_INDUCING = 5_000
+_MOST_MARKS = 5_000  # along the lower edge
 
 
 def carried(story: Story) -> str:
@@ -20,30 +34,83 @@ def carried(story: Story) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+def over_time(story: Story) -> list[Panel]:
+    """The components that are drawn along x, if there are several components."""
+    if not story.several_components:
+        return []
+    return [panel for panel in component_panels(story) if panel.along]
+
+
 def _content(story: Story) -> dict[str, Any]:
-    levels = sorted(story.curve.intervals, reverse=True)
+    shelf = _Shelf()
     end = story.end if len(story.forecast.x) else story.curve.x[-1]  # where the forecast begins
+    panels = {"main-chart": series_panel(story)}
+    panels |= {panel.key: panel for panel in over_time(story)}
     return {
         "dates": story.has_dates,
         "end": float(_numbers(np.array([end]))[0]),
-        "x": _exact(_numbers(story.curve.x)),
-        "mean": _short(story.curve.mean),
-        "intervals": [
+        "charts": [
             {
-                "level": level,
-                "lower": _short(story.curve.intervals[level][0]),
-                "upper": _short(story.curve.intervals[level][1]),
+                "id": key,
+                "room": panel.room,
+                "layers": [_layer(mark, shelf, story.widest) for mark in panel.marks],
             }
-            for level in levels
+            for key, panel in panels.items()
         ],
-        "widest": story.widest,
-        "function": None if story.function is None else _band(story.function),
-        "probabilities": story.two_valued,
-        "components": [_band(band) for band in story.several_components.values()],
-        "data": _data(_numbers(story.x), story.y),
-        "inducing": _exact(_numbers(story.inducing)[:: -(-len(story.inducing) // _MOST_INDUCING)]),
-        "gaps": _numbers(story.gaps).tolist(),
+        "forecast": _forecast(story),
+        "arrays": shelf.packed,
     }
+
+
+class _Shelf:
+    """Arrays that charts share, each carried once."""
+
+    def __init__(self) -> None:
+        self.packed: list[dict[str, Any]] = []
+        self.places: dict[tuple[int, bool], int] = {}
+        self.kept: list[np.ndarray] = []  # so that no two have the same id
+
+    def __call__(self, values: np.ndarray, exact: bool = False) -> int:
+        key = (id(values), exact)
+        if key not in self.places:
+            self.places[key] = len(self.packed)
+            self.packed.append(_exact(_numbers(values)) if exact else _short(values))
+            self.kept.append(values)
+        return self.places[key]
+
+
+def _layer(mark: Mark, shelf: _Shelf, level: float) -> dict[str, Any]:
+    said = {"colour": mark.colour, "name": mark.name, "key": mark.key, "shown": mark.shown}
+    match mark:
+        case Line():
+            return {**said, "kind": "line", "x": shelf(mark.x, True), "y": shelf(mark.y)}
+        case Fill():
+            bounds = {"lower": shelf(mark.lower), "upper": shelf(mark.upper)}
+            said["name"] = mark.name or interval_name(level)
+            x = shelf(mark.x, True)
+            return {**said, "kind": "fill", "x": x, **bounds, "shade": mark.shade}
+        case Dots():
+            return {**said, "kind": "dots", **_data(_numbers(mark.x), mark.y)}
+        case Spans():
+            return {**said, "kind": "spans", "spans": _numbers(mark.spans).tolist()}
+        case Rule():
+            return {**said, "kind": "rule", "at": float(_numbers(mark.x)[0])}
+        case Rug():
+            kept = _numbers(mark.x)[:: -(-len(mark.x) // _MOST_MARKS)]
+            return {**said, "kind": "rug", "x": shelf(kept, True)}
+    raise TypeError(f"no way to carry {type(mark).__name__}")
+
+
+def _forecast(story: Story) -> dict[str, Any] | None:
+    """All rows of the forecast, for whoever wants them in a file."""
+    forecast = story.forecast
+    if len(forecast.x) == 0:
+        return None
+    columns = {"mean": _exact(forecast.mean)}
+    for level, (lower, upper) in sorted(forecast.intervals.items()):
+        text = f"{100 * level:.6g}"
+        columns |= {f"lower_{text}": _exact(lower), f"upper_{text}": _exact(upper)}
+    return {"label": story.x_label, "x": _exact(_numbers(forecast.x)), "columns": columns}
 
 
 def _data(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
@@ -63,10 +130,6 @@ def _data(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
             "width": bins.width,
         },
     }
-
-
-def _band(band: Band) -> dict[str, Any]:
-    return {"mean": _short(band.mean), "lower": _short(band.lower), "upper": _short(band.upper)}
 
 
 def _numbers(x: np.ndarray) -> np.ndarray:

@@ -113,8 +113,12 @@ def table(
     columns: Sequence[Sequence[str]],
     numeric: set[int],
     unbroken: bool = False,
+    tall: bool = False,
 ) -> str:
-    """A table of escaped text; `numeric` columns stand on the right, the first may be unbroken."""
+    """A table of escaped text; `numeric` columns stand on the right, the first may be unbroken.
+
+    A tall one scrolls below its header.
+    """
 
     def cell(kind: str, at: int, text: str) -> str:
         scope = ' scope="col"' if kind == "th" else ""
@@ -129,6 +133,6 @@ def table(
         for row in zip(*columns, strict=True)
     ]
     return (
-        '<div class="scroll" tabindex="0"><table><thead><tr>'
+        f'<div class="scroll{" tall" if tall else ""}" tabindex="0"><table><thead><tr>'
         f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )

@@ -1,10 +1,12 @@
 // One chart on a canvas: what it draws.
 
 class Chart {
-  // spec: x, mean, bands [{lower, upper, shade}], colour, data, inducing, gaps, end, dates, rows(at)
+  // spec: dates, room, rows(chart, at, pointed), and layers from back to front: each has a kind
+  // (spans, fill, dots, line, rule, rug), a colour, a key by which it can be hidden, and a name.
   constructor(canvas, tooltip, view, spec) {
     Object.assign(this, { canvas, tooltip, view, spec });
-    this.hidden = new Set();
+    this.hidden = new Set(spec.layers.filter((layer) => !layer.shown).map((layer) => layer.key));
+    this.line = spec.layers.find((layer) => layer.kind === "line");
     this.fingers = new Map();
     this.selecting = null;
     this.listen();
@@ -36,26 +38,29 @@ class Chart {
   }
   shows(name) { return !this.hidden.has(name); }
 
-  // The heights that are in view: data and mean in full, intervals unless they are far wider.
+  // The heights that are in view: dots and lines in full, fills unless they are far wider.
   fitHeight() {
-    const { x, mean, bands, data } = this.spec;
-    const [first, last] = this.visible(x);
     let low = Infinity, high = -Infinity;
     const include = (value) => { if (value < low) low = value; if (value > high) high = value; };
-    for (let i = first; i < last; i++) include(mean[i]);
-    if (data && this.shows("data")) {
-      this.columns = data.columns(this.view.from, this.view.to, Math.max(this.inner.right - this.inner.left, 50));
-      for (const column of this.columns) { include(column.low); include(column.high); }
-    }
-    let bottom = low, top = high;
-    for (const band of bands) {
-      if (!this.shows(band.name)) continue;
-      for (let i = first; i < last; i++) {
-        if (band.lower[i] < bottom) bottom = band.lower[i];
-        if (band.upper[i] > top) top = band.upper[i];
+    for (const layer of this.spec.layers) {
+      if (layer.kind === "line") {
+        const [first, last] = this.visible(layer.x);
+        for (let i = first; i < last; i++) include(layer.y[i]);
+      } else if (layer.kind === "dots" && this.shows(layer.key)) {
+        this.columns = layer.data.columns(this.view.from, this.view.to, Math.max(this.inner.right - this.inner.left, 50));
+        for (const column of this.columns) { include(column.low); include(column.high); }
       }
     }
-    const room = this.spec.data ? 0.75 * (high - low) || 1 : Infinity;
+    let bottom = low, top = high;
+    for (const layer of this.spec.layers) {
+      if (layer.kind !== "fill" || !this.shows(layer.key)) continue;
+      const [first, last] = this.visible(layer.x);
+      for (let i = first; i < last; i++) {
+        if (layer.lower[i] < bottom) bottom = layer.lower[i];
+        if (layer.upper[i] > top) top = layer.upper[i];
+      }
+    }
+    const room = this.spec.room === null ? Infinity : this.spec.room * (high - low) || 1;
     low = Math.max(bottom, low - room);
     high = Math.min(top, high + room);
     const margin = 0.06 * (high - low) || 0.5 * Math.abs(high) || 1;
@@ -84,13 +89,13 @@ class Chart {
     pen.beginPath();
     pen.rect(left, top, right - left, bottom - top);
     pen.clip();
-    this.drawGaps();
-    this.drawGrid();
-    for (const band of this.spec.bands) if (this.shows(band.name)) this.fillBand(band);
-    if (this.spec.data && this.shows("data")) this.drawData();
-    if (this.shows("mean")) this.strokeLine(this.spec.mean, this.colour(this.spec.colour), 1.6);
-    this.drawEnd();
-    if (this.spec.inducing && this.shows("inducing")) this.drawInducing();
+    const painters = { spans: this.drawSpans, fill: this.drawFill, dots: this.drawDots, line: this.drawLine, rule: this.drawRule, rug: this.drawRug };
+    for (const below of [true, false]) {
+      if (!below) this.drawGrid();
+      for (const layer of this.spec.layers) {
+        if ((layer.kind === "spans") === below && this.shows(layer.key)) painters[layer.kind].call(this, layer);
+      }
+    }
     this.drawHover();
     pen.restore();
     this.drawAxes();
@@ -138,43 +143,43 @@ class Chart {
     pen.textBaseline = "middle";
     for (const tick of up) pen.fillText(tick.text, left - 8, this.py(tick.at));
   }
-  drawGaps() {
-    this.pen.fillStyle = this.colour("gap");
-    for (const [from, to] of this.spec.gaps) {
+  drawSpans(layer) {
+    this.pen.fillStyle = this.colour(layer.colour);
+    for (const [from, to] of layer.spans) {
       const x = this.px(from);
       this.pen.fillRect(x, this.inner.top, this.px(to) - x, this.inner.bottom - this.inner.top);
     }
   }
-  fillBand(band) {
-    const { pen } = this, { x } = this.spec;
+  drawFill({ x, lower, upper, colour, shade }) {
+    const { pen } = this;
     const [first, last] = this.visible(x);
     pen.beginPath();
-    for (let i = first; i < last; i++) pen.lineTo(this.px(x[i]), this.py(band.upper[i]));
-    for (let i = last - 1; i >= first; i--) pen.lineTo(this.px(x[i]), this.py(band.lower[i]));
+    for (let i = first; i < last; i++) pen.lineTo(this.px(x[i]), this.py(upper[i]));
+    for (let i = last - 1; i >= first; i--) pen.lineTo(this.px(x[i]), this.py(lower[i]));
     pen.closePath();
-    pen.globalAlpha = band.shade;
-    pen.fillStyle = this.colour(band.colour || this.spec.colour);
+    pen.globalAlpha = shade;
+    pen.fillStyle = this.colour(colour);
     pen.fill();
     pen.globalAlpha = 1;
   }
-  strokeLine(values, colour, thick) {
-    const { pen } = this, { x } = this.spec;
+  drawLine({ x, y, colour }) {
+    const { pen } = this;
     const [first, last] = this.visible(x);
     pen.beginPath();
-    for (let i = first; i < last; i++) pen.lineTo(this.px(x[i]), this.py(values[i]));
-    pen.strokeStyle = colour;
-    pen.lineWidth = thick;
+    for (let i = first; i < last; i++) pen.lineTo(this.px(x[i]), this.py(y[i]));
+    pen.strokeStyle = this.colour(colour);
+    pen.lineWidth = 1.6;
     pen.lineJoin = "round";
     // where the line swings faster than pixels, it would hide everything below it
     pen.globalAlpha = last - first > 5 * (this.inner.right - this.inner.left) ? 0.55 : 1;
     pen.stroke();
     pen.globalAlpha = 1;
   }
-  drawData() {
+  drawDots(layer) {
     const { pen, columns } = this;
     const seen = columns.reduce((sum, column) => sum + column.count, 1);
     const size = (this.spec.small ? 0.5 : 1) * Math.min(Math.max(60 / Math.sqrt(seen), 1.6), 3.5);
-    pen.fillStyle = this.colour("data");
+    pen.fillStyle = this.colour(layer.colour);
     for (const column of columns) {
       const x = this.px(column.x), y = this.py(column.mean);
       if (column.count > 1) {
@@ -192,11 +197,11 @@ class Chart {
     }
     pen.globalAlpha = 1;
   }
-  drawEnd() {
-    const x = this.px(this.spec.end);
-    if (this.spec.end >= this.view.whole[1] || x < this.inner.left || x > this.inner.right) return;
+  drawRule({ at, colour, name }) {
+    const x = this.px(at);
+    if (x < this.inner.left || x > this.inner.right) return;
     const { pen } = this;
-    pen.strokeStyle = pen.fillStyle = this.colour("forecast");
+    pen.strokeStyle = pen.fillStyle = this.colour(colour);
     pen.lineWidth = 1.2;
     pen.setLineDash([5, 4]);
     pen.beginPath();
@@ -207,12 +212,12 @@ class Chart {
     pen.textBaseline = "top";
     const fits = this.inner.right - x > 60;
     pen.textAlign = fits ? "left" : "right";
-    pen.fillText("forecast", x + (fits ? 6 : -6), this.inner.top + 2);
+    pen.fillText(name, x + (fits ? 6 : -6), this.inner.top + 2);
   }
-  drawInducing() {
-    const { pen } = this, z = this.spec.inducing;
+  drawRug(layer) {
+    const { pen } = this, z = layer.x;
     const [first, last] = this.visible(z);
-    pen.strokeStyle = this.colour("inducing");
+    pen.strokeStyle = this.colour(layer.colour);
     pen.globalAlpha = last - first > 300 ? 0.4 : 0.9;
     pen.lineWidth = 1.2;
     pen.beginPath();
@@ -232,7 +237,7 @@ class Chart {
       pen.fillRect(Math.min(from, to), top, Math.abs(to - from), bottom - top);
     }
     if (hover === null || hover < this.view.from || hover > this.view.to) return;
-    const x = this.px(hover), y = this.py(interpolate(this.spec.x, this.spec.mean, hover));
+    const x = this.px(hover), y = this.py(interpolate(this.line.x, this.line.y, hover));
     pen.strokeStyle = this.colour("muted");
     pen.lineWidth = 1;
     pen.globalAlpha = 0.6;
@@ -241,7 +246,7 @@ class Chart {
     pen.lineTo(Math.round(x) + 0.5, bottom);
     pen.stroke();
     pen.globalAlpha = 1;
-    pen.fillStyle = this.colour(this.spec.colour);
+    pen.fillStyle = this.colour(this.line.colour);
     pen.beginPath();
     pen.arc(x, y, 3.5, 0, 2 * Math.PI);
     pen.fill();

@@ -72,7 +72,7 @@ Object.assign(Chart.prototype, {
     const { left, right } = this.inner;
     if (event.offsetX < left || event.offsetX > right) return this.leave();
     const pointed = this.at(event.offsetX);
-    const computed = this.spec.x[nearest(this.spec.x, pointed)];
+    const computed = this.line.x[nearest(this.line.x, pointed)];
     // what is said was computed there, unless that is far from the pointer
     const at = Math.abs(this.px(computed) - event.offsetX) <= 40 ? computed : pointed;
     this.view.hover = at;

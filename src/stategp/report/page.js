@@ -1,7 +1,12 @@
 // The page: what the file carries becomes charts, and the buttons do something.
 
 const carried = JSON.parse(document.getElementById("carried").textContent);
-const grid = decode(carried.x);
+const arrays = carried.arrays.map(decode);
+const unpack = { line: ["x", "y"], fill: ["x", "lower", "upper"], rug: ["x"], dots: [], spans: [], rule: [] };
+for (const chart of carried.charts) {
+  for (const layer of chart.layers) for (const name of unpack[layer.kind]) layer[name] = arrays[layer[name]];
+}
+const grid = carried.charts[0].layers.find((layer) => layer.kind === "line").x;
 const view = new View(grid[0], grid[grid.length - 1]);
 const sayX = (at) => (carried.dates ? sayDate(at, view.width) : sayNumber(at, view.width));
 
@@ -58,76 +63,46 @@ function gather(x, low, high, mean, count, first, last, from, to, pixels) {
   return columns;
 }
 
-const data = new Data(carried.data);
-const gaps = carried.gaps;
-const shared = { x: grid, end: carried.end, dates: carried.dates, gaps };
-const percent = (level) => Number((100 * level).toPrecision(4)) + " %";
-
-function range(chart, lower, upper, at) {
+function range(chart, { x, lower, upper }, at) {
   const height = chart.high - chart.low;
-  return sayNumber(interpolate(grid, lower, at), height) + " to " + sayNumber(interpolate(grid, upper, at), height);
+  return sayNumber(interpolate(x, lower, at), height) + " to " + sayNumber(interpolate(x, upper, at), height);
 }
 
-function mainRows(chart, at, pointed) {
-  const height = chart.high - chart.low;
-  const rows = [[sayX(at)], ["mean", sayNumber(interpolate(grid, chart.spec.mean, at), height)]];
-  for (const band of chart.spec.bands) {
-    if (chart.shows(band.name)) rows.push([band.says, range(chart, band.lower, band.upper, at)]);
-  }
-  if (chart.columns && chart.columns.length && chart.shows("data")) {
+// What lies under the pointer: the curves and bands there, and the nearest observation.
+function rows(chart, at, pointed) {
+  const height = chart.high - chart.low, { layers } = chart.spec;
+  const shown = (kind) => layers.filter((layer) => layer.kind === kind && chart.shows(layer.key));
+  const said = [[sayX(at)]];
+  for (const { name, x, y } of shown("line")) said.push([name || "mean", sayNumber(interpolate(x, y, at), height)]);
+  for (const layer of shown("fill")) said.push([layer.name, range(chart, layer, at)]);
+  if (shown("dots").length && chart.columns.length) {
     const seen = chart.columns, near = seen[nearest(seen.map((c) => c.x), pointed)];
     if (Math.abs(chart.px(near.x) - chart.px(pointed)) <= 12) {
-      rows.push(near.count === 1
+      said.push(near.count === 1
         ? ["observed " + sayX(near.x), sayNumber(near.mean, height)]
         : [near.count.toLocaleString("en-GB") + " observations", sayNumber(near.low, height) + " to " + sayNumber(near.high, height)]);
     }
   }
-  return rows;
+  return said;
 }
 
-function componentRows(chart, at) {
-  const [band] = chart.spec.bands;
-  return [[sayX(at)], ["mean", sayNumber(interpolate(grid, chart.spec.mean, at), chart.high - chart.low)],
-    [band.says, range(chart, band.lower, band.upper, at)]];
-}
-
-const parts = (id) => {
+const charts = carried.charts.map(({ id, room, layers }) => {
   const box = document.getElementById(id);
-  return [box.querySelector("canvas"), box.querySelector(".tooltip")];
-};
-const shades = [0.18, 0.24, 0.3];
-const bands = carried.intervals.map((interval, i) => ({
-  name: "interval" + i, says: percent(interval.level) + " interval", shade: shades[Math.min(i, 2)],
-  lower: decode(interval.lower), upper: decode(interval.upper),
-}));
-if (carried.function) {
-  bands.push({
-    name: "function", says: "expected value, " + percent(carried.widest), shade: 0.4, colour: "inducing",
-    lower: decode(carried.function.lower), upper: decode(carried.function.upper),
-  });
-}
-const main = new Chart(...parts("main-chart"), view, {
-  ...shared, mean: decode(carried.mean), bands, colour: "model", data, inducing: decode(carried.inducing), rows: mainRows,
+  for (const layer of layers) if (layer.kind === "dots") layer.data = new Data(layer);
+  const spec = { room, layers, dates: carried.dates, rows };
+  return new Chart(box.querySelector("canvas"), box.querySelector(".tooltip"), view, spec);
 });
-// of labels 0 and 1, the probability says more than the interval of a new one
-for (const band of bands) if ((band.name === "function") !== carried.probabilities) main.hidden.add(band.name);
-
-carried.components.forEach((component, i) => {
-  const colour = "part" + (i % 6);
-  const band = { name: "band", says: percent(carried.widest) + " interval", shade: 0.22,
-    lower: decode(component.lower), upper: decode(component.upper) };
-  new Chart(...parts("component-" + i), view, {
-    ...shared, mean: decode(component.mean), bands: [band], colour, rows: componentRows,
-  });
-});
+const [main] = charts;
 
 // The strip below the main chart: the whole series, and the stretch that is shown.
 const strip = document.querySelector("#overview canvas");
 const whole = new View(...view.whole);
+const widest = main.spec.layers.find((layer) => layer.kind === "fill" && layer.shown);
+const below = main.spec.layers.filter((layer) => layer === widest || ["spans", "dots", "line"].includes(layer.kind));
 const overview = new Chart(strip, document.querySelector("#overview .tooltip"), whole, {
-  ...shared, mean: main.spec.mean, bands: carried.probabilities ? bands.slice(-1) : bands.slice(0, 1), colour: "model", data, small: true, rows: () => [],
+  ...main.spec, layers: below, small: true, rows: () => [],
 });
-overview.drawAxes = overview.drawGrid = overview.drawEnd = () => {};
+overview.drawAxes = overview.drawGrid = () => {};
 overview.drawHover = function () {
   const { pen } = this, { top, bottom, left, right } = this.inner;
   const [from, to] = [this.px(view.from), this.px(view.to)];
@@ -198,6 +173,26 @@ for (const entry of document.querySelectorAll("[data-layer]")) {
     if (!main.hidden.delete(name)) main.hidden.add(name);
     entry.setAttribute("aria-pressed", String(!main.hidden.has(name)));
     view.changed();
+  });
+}
+// The forecast, all of it, as a file that spreadsheets read.
+const save = document.getElementById("save-forecast");
+if (save) {
+  save.hidden = false;
+  save.addEventListener("click", () => {
+    const { label, x, columns } = carried.forecast, names = Object.keys(columns);
+    const at = decode(x), values = names.map((name) => decode(columns[name]));
+    const quote = (text) => (/[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text);
+    const lines = [[quote(label), ...names].join(",")];
+    at.forEach((t, i) => {
+      const when = carried.dates ? new Date(Math.round(t)).toISOString().replace("T", " ").replace(/(:00)?\.000Z$|Z$/, "") : String(t);
+      lines.push([when, ...values.map((column) => column[i])].join(","));
+    });
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
+    link.download = "forecast.csv";
+    link.click();
+    URL.revokeObjectURL(link.href);
   });
 }
 const redraw = () => { for (const watcher of view.watchers) watcher(); };

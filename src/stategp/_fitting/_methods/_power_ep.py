@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from stategp._arguments import as_number
 from stategp._data import Observations
 from stategp._fitting._method import Collapsing
 from stategp._fitting._methods._laplace import refuse_several_latents
@@ -60,8 +61,8 @@ class PowerEP(Collapsing):
     plain_bound = False
 
     def __post_init__(self) -> None:
-        numbers = all(isinstance(v, int | float) for v in (self.power, self.damping))
-        if not (numbers and 0 < self.power <= 1 and 0 < self.damping <= 1):
+        shares = as_number(self.power), as_number(self.damping)
+        if not all(share is not None and 0 < share <= 1 for share in shares):
             raise ValueError(
                 f"power and damping must lie in (0, 1], got {self.power!r} and {self.damping!r}"
             )

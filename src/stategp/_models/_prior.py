@@ -1,0 +1,59 @@
+"""Samples of a kernel's process before any data, along its states."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from stategp._data import inputs_as_given, relative_inputs
+from stategp._linalg import times
+from stategp._runtime import as_count, as_key, pad_last, padded_size, refuse_traced
+from stategp.chain import Affine, follow, prior_transitions, psd_cholesky
+from stategp.kernels import Kernel
+
+Points = Float[Array, " points"]
+
+
+def prior_states(
+    kernel: Kernel, key: PRNGKeyArray, x: Points, num_samples: int
+) -> Float[Array, "dim samples points"]:
+    """Joint samples of the states at points in any order."""
+    order = jnp.argsort(x)
+    transitions = prior_transitions(kernel, x[order])
+    A, Q = (jnp.moveaxis(leaf[:-1], 0, -1) for leaf in (transitions.A, transitions.Q))
+    white = jax.random.normal(key, (kernel.state_dim, num_samples, len(x)))
+    noise = times(psd_cholesky(Q), white)
+    path = times(A, follow(Affine(A, noise), jnp.zeros(noise.shape[:2]))) + noise
+    return jnp.zeros_like(path).at[..., order].set(path)  # back from sorted to given order
+
+
+@functools.partial(jax.jit, static_argnames=("num_samples",))
+def _prior_functions(
+    model: Any, key: PRNGKeyArray, x: Points, origin: Float[Array, ""], num_samples: int
+) -> Float[Array, "samples points latents"]:
+    functions = []
+    for number, (kernel, mean) in enumerate(zip(model.kernels, model.means, strict=True)):
+        states = prior_states(kernel, jax.random.fold_in(key, number), x, num_samples)
+        f = jnp.einsum("d,dsn->sn", kernel.emission(), states)
+        functions.append(f + mean(x + origin)[None])
+    return jnp.stack(functions, axis=-1)
+
+
+def sample_prior(
+    model: Any, key: Any, x: Any, num_samples: Any
+) -> Float[Array, "samples points *latents"]:
+    """Joint samples of the functions of a model, mean functions included."""
+    refuse_traced("the model", model)
+    count, inputs = as_count(num_samples), inputs_as_given("x", x)
+    origin = inputs.min().item() if len(inputs) else 0
+    relative = relative_inputs("x", inputs, origin)
+    if count == 0 or len(inputs) == 0:
+        functions = jnp.zeros((count, len(inputs), len(model.kernels)))
+    else:
+        whole = jnp.asarray(pad_last(relative, padded_size(len(relative))))
+        start = jnp.asarray(float(np.asarray(origin)))
+        functions = _prior_functions(model, as_key(key), whole, start, count)[:, : len(inputs)]
+    return functions[..., 0] if len(model.kernels) == 1 else functions

@@ -1,0 +1,96 @@
+"""f as all observations but one have it: what that one added to q is taken off again.
+
+An observation of weight w at x adds w times its site to q, a factor in what the inducing states
+say about f(x). That part of f(x) loses the site; what the states leave open (the residual) stays.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from stategp._data import Observations
+from stategp._inference import geometry, prior_mean, stack
+from stategp._posteriors._pointwise import over_blocks
+from stategp._posteriors._prediction import Chain
+from stategp._projection import Projection
+
+Points = Float[Array, " points"]
+Latent = Float[Array, "points *latents"]
+
+
+@jax.jit
+def without_each(
+    chain: Chain, x: Points, y: Points, extra: Points, weights: Points
+) -> tuple[Latent, Latent]:
+    """Mean and variance of f at every observation, without it; those that are NaN leave q as is."""
+    missing = jnp.isnan(y)
+    first = jnp.argmin(missing)  # what is missing must not disturb the others
+    y, extra = (jnp.where(missing, column[first], column) for column in (y, extra))
+    weights = jnp.where(missing, 0.0, weights)
+
+    def block(columns: tuple[Points, ...]) -> tuple[Latent, Latent]:
+        x, y, extra, weights = columns
+        mean, spread, residual, prior = _from_states(chain, x)
+        _, g, h = chain.model.likelihood.expected_slopes(y, mean, spread + residual, extra)
+        w = weights if mean.ndim == 1 else weights[:, None]
+        # Without an observation f is known no better than with it, and no worse than a priori.
+        least = jnp.where(prior > spread, spread / jnp.where(prior > spread, prior, 1.0), 1.0)
+        kept = jnp.maximum(1 + 2 * w * h * spread, least)
+        return mean - w * g * spread / kept, spread / kept + residual
+
+    return over_blocks(block, (x, y, extra, weights))
+
+
+def _from_states(chain: Chain, x: Points) -> tuple[Latent, Latent, Latent, Latent]:
+    """The mean of f, its variance through the states, the rest of it, and the first a priori."""
+    shape = geometry(chain.model, x, chain.inducing)
+    columns: list[list[Points]] = []
+    for kernel, projection, q in zip(
+        chain.model.kernels, shape.projections, chain.marginals, strict=True
+    ):
+        certain = tuple(jnp.zeros_like(part) for part in projection.residual)
+        mean, spread = Projection(projection.interval, projection.weights, certain).marginals(q)
+        residual = sum(projection.residual, start=jnp.zeros_like(spread))
+        h = kernel.emission()
+        columns.append([mean, spread, residual, h @ kernel.stationary_covariance() @ h - residual])
+    mean, *rest = (stack(list(parts)) for parts in zip(*columns, strict=True))
+    spread, residual, prior = rest
+    return mean + prior_mean(chain.model, x + chain.origin), spread, residual, prior
+
+
+def weights_of(data: Observations, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The weights that observations had in the fit, found by x (from the origin) and y."""
+    weights = np.asarray(data.weights)
+    if np.all(weights == 1):
+        return np.ones(len(y))
+    asked = np.flatnonzero(~np.isnan(y))
+    fitted = np.stack([np.asarray(data.x), np.asarray(data.y)], axis=1)
+    wanted = np.stack([x[asked], y[asked]], axis=1)
+    _, same = np.unique(np.concatenate([fitted, wanted]), axis=0, return_inverse=True)
+    groups, wanted_groups = np.split(same.reshape(-1), [len(fitted)])
+    order = np.argsort(groups, kind="stable")
+    first = np.searchsorted(groups[order], wanted_groups, side="left")
+    last = np.searchsorted(groups[order], wanted_groups, side="right")
+    position = first + _occurrences(wanted_groups)  # of several alike, one after the other
+    unknown = position >= last
+    if unknown.any():
+        at = int(asked[np.argmax(unknown)])
+        raise ValueError(
+            f"the fit had weights, but observation {at} (y = {y[at]}) is not among those fitted, "
+            "or more often here than there: give weights="
+        )
+    found = np.ones(len(y))
+    found[asked] = weights[order[position]]
+    return found
+
+
+def _occurrences(groups: np.ndarray) -> np.ndarray:
+    """How often the group of each entry has occurred before it."""
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    count: Any = np.empty(len(groups), dtype=int)
+    count[order] = np.arange(len(groups)) - np.searchsorted(ordered, ordered, side="left")
+    return count

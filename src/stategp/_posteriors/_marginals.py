@@ -1,0 +1,95 @@
+"""The prediction at some points, each on its own: made once, asked many things."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from stategp._data import check_support, extra_values
+from stategp._data import numbers as as_numbers
+from stategp._posteriors._pointwise import Latent, Points, check_levels, per_point
+from stategp.likelihoods import Likelihood
+
+
+class Marginals(eqx.Module):
+    """The distribution of f and of a new observation at each of some points.
+
+    Moments, quantiles, probabilities and scores all follow from the mean and variance of f, which
+    are computed once.
+
+    >>> import numpy as np, stategp as sg
+    >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
+    >>> there = marginals_at(posterior, [0.5, 10.0])
+    >>> (mean, variance), (low, high) = there.moments(), there.quantiles([0.1, 0.9])
+    """
+
+    likelihood: Likelihood
+    mean: Latent  # of f
+    variance: Latent
+    extra: Points  # what the likelihood reads beside y
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def __getitem__(self, part: slice) -> "Marginals":
+        columns = (self.mean[part], self.variance[part], self.extra[part])
+        return Marginals(self.likelihood, *columns)
+
+    def moments(self) -> tuple[Points, Points]:
+        """Mean and variance of a new observation."""
+        return self.likelihood.predict(self.mean, self.variance, self.extra)
+
+    def quantiles(self, levels: Any) -> Float[Array, "levels points"]:
+        """The smallest y with P(Y ≤ y) ≥ level, a row for each level."""
+        rows = [
+            self._each("predictive_quantile", np.full(len(self), level))
+            for level in check_levels(levels)
+        ]
+        return jnp.stack(rows)
+
+    def cdf(self, y: Any, *, strict: Any = False) -> Points:
+        """P(Y ≤ y), or P(Y < y) if `strict` (NaN where y is NaN)."""
+        values = as_targets(y, len(self))
+        if strict and self.likelihood.discrete:
+            values = np.ceil(values) - 1
+        return self._each("predictive_cdf", values)
+
+    def crps(self, y: Any) -> Points:
+        """Continuous ranked probability score (NaN where y is NaN)."""
+        return self._each("crps", self._supported(y))
+
+    def log_density(self, y: Any) -> Points:
+        """Log predictive density (NaN where y is NaN)."""
+        values = self._supported(y)
+        # A missing y must not disturb what is computed for it; a valid value stands in.
+        missing = np.isnan(values)
+        stand_in = values[np.argmin(missing)] if len(values) else 0.0
+        density = self._each("log_predictive_density", np.where(missing, stand_in, values))
+        return jnp.where(missing, jnp.nan, density)
+
+    def _each(self, method: str, first: np.ndarray) -> Points:
+        columns = (self.mean, self.variance, self.extra)
+        return per_point(self.likelihood, method, first, *columns)
+
+    def _supported(self, y: Any) -> np.ndarray:
+        values = as_targets(y, len(self))
+        check_support(self.likelihood, "y_new", values, np.asarray(self.extra))
+        return values
+
+
+def marginals_at(posterior: Any, x_new: Any, **extras: Any) -> Marginals:
+    """The prediction of a posterior at new points; extras are those of `predict_y`."""
+    mean, variance = posterior.predict_f(x_new)
+    likelihood = posterior.model.likelihood
+    extra = jnp.asarray(extra_values(likelihood, len(mean), extras))
+    return Marginals(likelihood, mean, variance, extra)
+
+
+def as_targets(y_new: Any, points: int) -> np.ndarray:
+    """One value for each point; a single number stands for all."""
+    y = as_numbers("y_new", [y_new] * points if np.ndim(y_new) == 0 else y_new)
+    if len(y) != points:
+        raise ValueError(f"y_new must have one value per point, got {len(y)} for {points}")
+    return y

@@ -1,0 +1,41 @@
+"""What the files of posteriors are made of."""
+
+import dataclasses
+from types import ModuleType
+
+from stategp import chain, kernels, likelihoods, means, priors
+from stategp._data import Observations, Table
+from stategp._files import allow
+from stategp._inference import Certificate, FitResult, Group, NodeSites, Outcome
+from stategp._models import GP, AdditiveGP, DeepGP, Layer, Stack
+from stategp._posteriors._additive import AdditivePosterior, Training
+from stategp._posteriors._deep import DeepPosterior
+from stategp._posteriors._posterior import Posterior
+from stategp._posteriors._prediction import Chain
+from stategp.parameters import Parameter
+
+
+def allow_all() -> None:
+    """Let files name every class that posteriors consist of."""
+    allow(answers=(Posterior, AdditivePosterior, DeepPosterior))
+    allow(Parameter, GP, AdditiveGP, Layer, Stack, Observations, Table)
+    allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
+    allow(chain.Sites, chain.PairMarginals)
+    allow(DeepGP, outside=("function",))
+    for name, module in {
+        "kernels.": kernels,
+        "likelihoods.": likelihoods,
+        "means.": means,
+        "priors.": priors,
+    }.items():
+        allow(*_dataclasses(module), within=name)
+
+
+def _dataclasses(module: ModuleType) -> list[type]:
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and dataclasses.is_dataclass(value)
+        and value.__module__.startswith(module.__name__)
+    ]

@@ -1,0 +1,114 @@
+"""Models of several functions: the effect of each input, the functions of a deep model."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from stategp._posteriors import AdditivePosterior, DeepPosterior
+from stategp._story._account import Account, account
+from stategp._story._charts import Axis, Fill, Line, Panel, Rug, interval_name
+from stategp._story._seasons import cycle_of, plan_season
+from stategp._story._story import Band
+
+_POINTS = 241
+_PARTS = 6
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Portrait(Account):
+    """Functions on axes of their own, one panel each. Made by `portray`."""
+
+    panels: tuple[Panel, ...]
+    about: str  # what is shown, in a sentence
+    observations: int
+
+
+def portray(
+    posterior: Any, *, level: Any = 0.95, title: str | None = None, call: str | None = None
+) -> Portrait:
+    """What there is to show of an additive or a deep posterior: its functions, with intervals.
+
+    Arguments:
+        posterior: from `sg.fit` or `sg.condition`.
+        level: of the intervals.
+        title: of pictures and report.
+        call: what made the posterior, shown as it is.
+
+    >>> import numpy as np, stategp as sg
+    >>> x = np.random.default_rng(0).uniform(size=(50, 2))
+    >>> model = sg.AdditiveGP({"age": sg.kernels.Matern32(), "dose": sg.kernels.Matern32()})
+    >>> posterior = sg.condition(model, x, np.sin(6 * x[:, 0]) + x[:, 1])
+    >>> [panel.title for panel in portray(posterior).panels]
+    ['Effect of age', 'Effect of dose']
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, such as 0.95; got {level!r}")
+    if isinstance(posterior, AdditivePosterior):
+        panels = _effects(posterior, float(level))
+        observations = posterior.observations
+        name = "Effects of the inputs"
+        about = (
+            f"What each input adds to the function, whose average is {posterior.level:.5g}, with "
+            f"{interval_name(level)}s. Each effect is zero on average over the data."
+        )
+    elif isinstance(posterior, DeepPosterior):
+        panels = _functions(posterior, float(level))
+        observations = sum(posterior.observations)
+        name = "Functions of the deep model"
+        about = (
+            f"Each function over the range of its inducing points (small marks), with "
+            f"{interval_name(level)}s. Between layers, inputs are values of the layer before."
+        )
+    else:
+        raise ValueError(
+            "effects and functions are shown of additive and deep posteriors "
+            f"(sg.AdditivePosterior, sg.DeepPosterior), got {type(posterior).__name__}"
+        )
+    told = account(posterior, title=name if title is None else title, unit="", notes=(), call=call)
+    return Portrait(**told, panels=tuple(panels), about=about, observations=observations)
+
+
+def _effects(posterior: AdditivePosterior, level: float) -> list[Panel]:
+    panels = []
+    for at, name in enumerate(posterior.model.names):
+        inducing = posterior.inducing[name]
+        first, last = float(inducing[0]), float(inducing[-1])
+        plan = plan_season(cycle_of(posterior.model.kernels[at]), (first, last), 0.0, None, name)
+        if plan is None or len(plan.starts) > 1:
+            x = shown = np.linspace(first, last, _POINTS)
+            across, marked = Axis(name), inducing
+        else:
+            x, shown = plan.x, plan.phase
+            across, marked = Axis(plan.label, (0.0, plan.period), plan.ticks), None
+        band = Band.of(*posterior.components({name: x})[name], level)
+        panels.append(_panel(at, f"Effect of {name}", across, shown, band, marked))
+    return panels
+
+
+def _functions(posterior: DeepPosterior, level: float) -> list[Panel]:
+    panels: list[Panel] = []
+    for name, functions in posterior.functions.items():
+        several = isinstance(functions, list)
+        for number, function in enumerate(functions if several else [functions]):
+            title = f"{name} {number + 1}" if several else name
+            inducing = np.unique(function.inducing)
+            x = np.linspace(inducing[0], inducing[-1], _POINTS)
+            mean, variance = function.predict_f(x)
+            band = Band.of(mean, variance, level)
+            at = len(panels)
+            panels.append(_panel(at, f"Function {title}", Axis("Input"), x, band, inducing))
+    return panels
+
+
+def _panel(
+    at: int, title: str, across: Axis, x: np.ndarray, band: Band, inducing: np.ndarray | None
+) -> Panel:
+    colour = f"part{at % _PARTS}"
+    marks = (
+        Fill(colour, x, band.lower, band.upper, key="band"),
+        Line(colour, x, band.mean, key="mean"),
+        *([] if inducing is None else [Rug("inducing", inducing)]),
+    )
+    up = Axis("Effect" if title.startswith("Effect") else "Value")
+    return Panel(f"component-{at}", title, across, up, marks, says=title, along=False)

@@ -1,0 +1,30 @@
+"""From what people hold to what there is to show of it."""
+
+from typing import Any
+
+from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
+from stategp._story._portrait import Portrait, portray
+from stategp._story._story import Story, tell
+
+
+def recount(posterior: Any, options: dict[str, Any]) -> Story | Portrait:
+    """The story of a posterior or a Forecaster; one that was told already, as it is."""
+    if isinstance(posterior, Story | Portrait):
+        if options:
+            raise ValueError(
+                f"this story is told already, so {', '.join(options)} cannot be chosen any more: "
+                "give the posterior"
+            )
+        return posterior
+    if isinstance(posterior, Posterior):
+        return tell(posterior, **options)
+    if isinstance(posterior, AdditivePosterior | DeepPosterior):
+        return portray(posterior, **options)
+    story = getattr(posterior, "story", None)
+    if callable(story):  # that of a Forecaster, which knows its dates
+        told: Story = story(**options)
+        return told
+    raise ValueError(
+        "pictures and reports are made of a posterior from sg.fit or sg.condition, or of an "
+        f"sg.Forecaster, got {type(posterior).__name__}"
+    )
