@@ -9,6 +9,7 @@ STUDIES := $(shell $(PYTHON) -I experiments/stategp_experiments/__main__.py --na
 PIP := -m pip --disable-pip-version-check
 DEVELOPMENT := $(VENV)/.dev-ready
 SOURCES := $(shell find src -type f ! -name '*.pyc')
+TESTS := $(shell find tests -name '*.py')
 # Checks that passed, and pass again as long as none of the files they depend on changes.
 CHECKED := build/checked
 
@@ -53,7 +54,7 @@ $(CHECKED)/wheel: pyproject.toml README.md tests/check_wheel.py tests/pages.py $
 	@mkdir -p $(@D) && touch $@
 
 lower-bounds: $(CHECKED)/lower-bounds  ## some tests with the lowest versions that pyproject.toml allows
-$(CHECKED)/lower-bounds: tests/check_lower_bounds.py tests/lower-bounds.txt pyproject.toml $(SOURCES) | $(BIN)/python
+$(CHECKED)/lower-bounds: tests/lower-bounds.txt pyproject.toml README.md docs/quickstart.md $(SOURCES) $(TESTS) | $(BIN)/python
 	$(BIN)/python tests/check_lower_bounds.py build/lower-bounds
 	@mkdir -p $(@D) && touch $@
 
