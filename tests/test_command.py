@@ -142,6 +142,42 @@ def test_a_table_is_described(run):
     assert run("describe", "visits.csv", "--target", "visits")[1].startswith("rows")
 
 
+def test_a_file_from_germany_and_what_follows(run, folder, tmp_path):
+    lines = [f"{day:%d.%m.%Y};{n},5" for day, n in zip(DAYS, TABLE["visits"], strict=True)]
+    (tmp_path / "besuche.csv").write_text("Tag;Größe\n" + "\n".join(lines), encoding="cp1252")
+    model = tmp_path / "besuche.stategp"
+    code, out, err = run("fit", tmp_path / "besuche.csv", *TINY)
+    assert (code, "Tag, 2024-03-01 to 2024-04-29" in out, model.is_file()) == (0, True, True)
+    assert err.startswith(
+        f"read {tmp_path / 'besuche.csv'}: letters in Windows-1252 (not UTF-8), columns separated "
+        "by semicolons, dates as day.month.year, decimal comma\n"
+    )
+    # 01/05 is read as the model was: days first.
+    (tmp_path / "dann.csv").write_text("Tag\n01/05/2024\n02/05/2024\n")
+    code, out, _ = run("predict", model, tmp_path / "dann.csv")
+    assert [row["Tag"][:10] for row in rows_of(out)] == ["2024-05-01", "2024-05-02"]
+    for horizon in ("2", "2d", "2024-05-01", "01.05.2024"):
+        code, out, _ = run("forecast", model, horizon)
+        assert [row["Tag"][:10] for row in rows_of(out)] == ["2024-04-30", "2024-05-01"]
+
+
+def test_answers_are_in_the_offset_of_the_data(run, tmp_path):
+    (tmp_path / "local.csv").write_text(
+        "time,y\n" + "".join(f"{day:%Y-%m-%d}T00:00+01:00,{n}\n" for n, day in enumerate(DAYS))
+    )
+    code, _, err = run("fit", tmp_path / "local.csv", *TINY)
+    assert code == 0, err
+    _, out, _ = run("forecast", tmp_path / "local.stategp", "1d")
+    assert rows_of(out)[0]["time"] == "2024-04-30 00:00:00+01:00"
+
+
+@pytest.mark.parametrize("name", ["visits.tsv", "visits.csv.gz"])
+def test_tables_of_every_name_are_described(name, run, tmp_path):
+    TABLE.to_csv(tmp_path / name, index=False, sep="\t" if name.endswith("tsv") else ",")
+    code, out, _ = run("describe", tmp_path / name, "--target", "visits", "--json")
+    assert (code, json.loads(out)["rows"]) == (0, N)
+
+
 def test_times_that_are_numbers(run):
     code, out, _ = run("forecast", "numbers.stategp", "3")
     assert (code, [row["date"] for row in rows_of(out)]) == (0, ["60", "61", "62"])

@@ -68,6 +68,8 @@ def test_dates_that_cannot(texts, words):
 
 def test_a_format_decides():
     assert read_dates(["03/04/25"], COLUMN, "%d/%m/%y").moments == [datetime.datetime(2025, 4, 3)]
+    iso = read_dates(["2025-04-03"], COLUMN, "%d/%m/%y")  # as good as any format
+    assert (iso.moments, iso.words) == ([datetime.datetime(2025, 4, 3)], "")
     with pytest.raises(ValueError, match="row 1 is 'x', which is not of the form date_format='%Y"):
         read_dates(["2025", "x"], COLUMN, "%Y")
     with pytest.raises(ValueError, match="is not of the form"):

@@ -14,7 +14,7 @@ import stategp as sg
 from stategp._command._demo import run_demo
 from stategp._command._describe import describe_table, facts
 from stategp._command._interrupts import Interrupted, was_interrupted
-from stategp._command._models import length_of, load_forecaster
+from stategp._command._models import length_of, load_forecaster, remember_layout
 from stategp._command._options import (
     Data,
     DateFormat,
@@ -136,6 +136,7 @@ def fit(
     result = forecaster.posterior.fit_result
     # What the report says too; where nothing was optimised, the time since the table was read.
     seconds = result.total_seconds if result else clock.perf_counter() - began
+    remember_layout(forecaster, file.layout)
     forecaster.save(target_file)
     _say_fitted(forecaster, target_file, seconds, as_json)
     if was_interrupted(forecaster.posterior):

@@ -23,6 +23,7 @@ class CsvFile:
         self.sniffed: Sniffed = sniff(path, writing.separator)
         self.names = list(self.sniffed.names)
         self.notes = list(self.sniffed.notes)
+        self.layout: str | None = None  # of its dates, where that was a choice
         self.kept: np.ndarray | None = None  # the rows that are not empty, if some are
 
     def read(self, time: str, numbers: Iterable[str]) -> Any:
@@ -152,7 +153,7 @@ class CsvFile:
         dates = read_dates(texts, source, layout)
         words = dates.words or ("dates as yearmonthday" if texts and texts[0].isdecimal() else "")
         instants = instants_of(dates.moments, source.name, self.writing.zone, dates.layout)
-        zone = self.writing.zone or instants.zone
+        self.layout, zone = dates.layout, self.writing.zone or instants.zone
         offsets = {moment.utcoffset() for moment in dates.moments}
         if len(offsets) > 1 and self.writing.zone is None:
             words = f"{words or 'times'} with several offsets: answers in UTC (or give --zone)"

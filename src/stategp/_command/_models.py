@@ -30,6 +30,12 @@ def _with_arrow(fitted: Any) -> Any:
     return dataclasses.replace(fitted, kind="pyarrow")
 
 
+def remember_layout(forecaster: Any, layout: str | None) -> None:
+    """How dates were written in the file, for those that come later and do not show it."""
+    axis = dataclasses.replace(forecaster.fitted.axis, layout=layout)
+    forecaster.fitted = dataclasses.replace(forecaster.fitted, axis=axis)
+
+
 def length_of(forecaster: Any, text: str | None) -> Any:
     """A length of time from the command line: a plain number is one of days, or of no unit."""
     if text is None:

@@ -27,6 +27,8 @@ _TARGETS = ("y", "target", "value", "count")
 class ParquetFile:
     """A Parquet file, of which only the columns asked for are read."""
 
+    layout = None  # its dates are no texts
+
     def __init__(self, path: Path):
         import pyarrow.parquet
 

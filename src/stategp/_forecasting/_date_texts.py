@@ -55,9 +55,10 @@ def read_dates(texts: Sequence[str], source: Source, layout: str | None = None) 
     """Dates of a column of texts, all written in the same way; no text is missing.
 
     `layout` decides where the texts do not: a format of `strptime`, or which part comes first.
+    Texts in ISO format need no other.
     """
     texts = [text.strip() for text in texts]
-    if layout is not None and "%" in layout:
+    if layout is not None and "%" in layout and not _is_iso_only(texts, layout):
         return Dates(_in_format(texts, source, layout), layout, f"dates as {layout}")
     if not texts or _iso(texts[0]) is not None:
         return Dates([_iso_or_refused(text, source, row) for row, text in enumerate(texts)])
@@ -108,6 +109,16 @@ def _iso_or_refused(text: str, source: Source, row: int) -> datetime.datetime:
     if moment is None:
         raise _no_date(source, row, text)
     return moment
+
+
+def _is_iso_only(texts: Sequence[str], layout: str) -> bool:
+    if not texts or _iso(texts[0]) is None:
+        return False
+    try:
+        datetime.datetime.strptime(texts[0], layout)
+    except (ValueError, re.error):
+        return True
+    return False
 
 
 def _in_format(texts: Sequence[str], source: Source, layout: str) -> list[datetime.datetime]:
