@@ -269,3 +269,19 @@ def test_an_interrupted_start_keeps_the_ones_before(monkeypatch):
         posterior = sg.fit(gp(), X, Y, inducing=20, starts=3)
     assert posterior.fit_result.outcome is sg.Outcome.interrupted
     assert len(calls) == 2
+
+
+def test_ctrl_c_in_the_last_inference_does_not_lose_what_was_learned(monkeypatch):
+    real, calls = Natural.at_end, []
+
+    def at_end(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(Natural, "at_end", at_end)
+    with pytest.warns(sg.NotConvergedWarning, match="interrupted"):
+        posterior = sg.fit(gp(), X, Y, inducing=20)
+    assert len(calls) == 2
+    assert posterior.elbo > sg.condition(gp(), X, Y, inducing=20).elbo

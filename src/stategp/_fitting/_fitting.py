@@ -30,7 +30,13 @@ from stategp._inference import (
 )
 from stategp._models import GP, AdditiveGP, DeepGP
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
-from stategp._runtime import Progress, make_room, pad_inducing, refuse_traced
+from stategp._runtime import (
+    Progress,
+    finishing_compilations,
+    make_room,
+    pad_inducing,
+    refuse_traced,
+)
 from stategp.parameters import Parameter, map_parameters
 
 
@@ -280,13 +286,14 @@ def _answer(request: _Request) -> Any:
     show = Progress.of(request.progress)
     make_room()
     try:
-        match model:
-            case GP():
-                posterior: Any = _series(model, request, settings, show)
-            case AdditiveGP():
-                posterior = _additive(model, request, settings, show)
-            case DeepGP():
-                posterior = _deep(model, warm, request, settings, show)
+        with finishing_compilations():
+            match model:
+                case GP():
+                    posterior: Any = _series(model, request, settings, show)
+                case AdditiveGP():
+                    posterior = _additive(model, request, settings, show)
+                case DeepGP():
+                    posterior = _deep(model, warm, request, settings, show)
     finally:
         show.close()
     result: FitResult | None = posterior.fit_result

@@ -12,6 +12,8 @@ A new method is a subclass in a file of its own, and a place in the list of `_me
 """
 
 import abc
+import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +21,7 @@ import numpy as np
 from stategp._fitting._hyperparameters import Objective, learn_hyperparameters
 from stategp._fitting._settings import Regime
 from stategp._fitting._task import Task, with_result
-from stategp._inference import Ascent, FitResult, run
+from stategp._inference import Ascent, FitResult, Outcome, run
 from stategp.parameters import to_vector
 
 __all__ = ["Ascending", "Collapsing", "Method", "Objective"]
@@ -68,7 +70,9 @@ class Collapsing(Method):
         if len(to_vector(models[0])) == 0:
             return self.infer(models[0], task, warm)
         end = learn_hyperparameters(self, models, task, warm)
-        return with_result(self.at_end(end.objective, end.model, end.task), end.result)
+        return _despite_interrupt(
+            lambda: with_result(self.at_end(end.objective, end.model, end.task), end.result)
+        )
 
 
 class Ascending(Method):
@@ -85,10 +89,20 @@ class Ascending(Method):
     def infer(self, model: Any, task: Any, warm: Any) -> Any:
         search = self.ascent(model, task, warm)
         result = run(search, task.show)
-        return self.at_end(model, task, warm, search.best, result)
+        return _despite_interrupt(lambda: self.at_end(model, task, warm, search.best, result))
 
     def learn(self, models: list[Any], task: Any, warm: Any) -> Any:
         return self.infer(models[0], task, warm)
+
+
+def _despite_interrupt(finish: Callable[[], Any]) -> Any:
+    """The posterior of what was learned: no Ctrl-C may lose it for want of one last inference."""
+    try:
+        return finish()
+    except KeyboardInterrupt:
+        posterior = finish()
+        result = posterior.fit_result.with_remarks(outcome=Outcome.interrupted)
+        return dataclasses.replace(posterior, fit_result=result)
 
 
 def scaled_start(model: Any, task: Task) -> tuple[np.ndarray, np.ndarray]:

@@ -36,7 +36,6 @@ from stategp._forecasting._instants import Instants
 from stategp._forecasting._steps import continued
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior
-from stategp._runtime import finishing_compilations
 from stategp._story import Story, tell, user_units
 from stategp.means import Constant
 from stategp.parameters import Parameter, map_parameters
@@ -131,11 +130,10 @@ class Forecaster:
             Constant() if self.mean is None else self.mean,
         )
         counts = None if weights is None else number_column(table, weights)
-        with finishing_compilations():
-            posterior = fit(
-                model, x, y,
-                inducing=self.inducing, weights=counts, progress=progress, **columns, **options,
-            )  # fmt: skip
+        posterior = fit(
+            model, x, y,
+            inducing=self.inducing, weights=counts, progress=progress, **columns, **options,
+        )  # fmt: skip
         named = {"weights": weights, "date_format": date_format}
         beside = extras | {name: v for name, v in named.items() if v is not None} | options
         call = f"{self!r}.fit(frame, time={time!r}, target={target!r}{_written(beside)})"

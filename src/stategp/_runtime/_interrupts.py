@@ -20,7 +20,10 @@ _PAUSE = 0.05  # seconds between looks at whether it is done
 
 @contextlib.contextmanager
 def finishing_compilations() -> Iterator[None]:
-    """Inside, Ctrl-C raises KeyboardInterrupt between compilations, not amid one."""
+    """Inside, Ctrl-C raises KeyboardInterrupt between compilations, not amid one.
+
+    Where nothing is left to do after the compilation that it came in, it is forgotten.
+    """
     usual = signal.getsignal(signal.SIGINT)
     main = threading.current_thread() is threading.main_thread()
     if not main or usual is not signal.default_int_handler:  # somebody else's, or our own
@@ -34,8 +37,6 @@ def finishing_compilations() -> Iterator[None]:
         with patience.lock:  # after this nobody calls any more
             patience.over.set()
         signal.signal(signal.SIGINT, usual)
-    if patience.waiting:
-        raise KeyboardInterrupt
 
 
 class _Patience:
