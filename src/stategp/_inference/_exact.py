@@ -70,7 +70,7 @@ def _open_directions(model: GP, sites: Sites, pairs: PairMarginals) -> Scalar:
     """
     prior = jnp.diagonal(model.kernels[0].stationary_covariance())
     variances = jnp.diagonal(pairs.covariance, axis1=-2, axis2=-1)
-    between = jnp.sqrt(jnp.maximum(variances, 0.0) * jnp.tile(prior, 2))
+    between = jnp.sqrt(jnp.maximum(variances, 0.0) * jnp.tile(prior, 2)[None])
     pulls = jnp.abs(sites.linear) * jnp.sqrt(between)
     return float(np.finfo(float).eps) * jnp.sum(jnp.sum(pulls, axis=-1) ** 2)
 

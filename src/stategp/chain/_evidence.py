@@ -69,12 +69,25 @@ def _forward(transitions: Transitions, h: Any, value: Any, precision: Any) -> tu
         return seen, jnp.log(seen.shrink) - given[-1] * seen.shrink * seen.surprise**2
 
     before, (seen, terms) = _walk(step, local, len(h), (A, Q, value, precision))
-    weight = precision * seen.shrink
-    square = weight * seen.surprise**2
-    large = jnp.abs(value) + jnp.abs(value - seen.surprise)
-    lost = weight * (jnp.max(seen.variance) * (1 + square) + jnp.abs(seen.surprise) * large)
-    rounding = _EPS * jnp.sum(lost)
+    rounding = _EPS * jnp.sum(_lost(A, h, value, precision, seen))
     return (jnp.sum(terms) / 2, rounding), (A, h, precision, before, seen)
+
+
+def _lost(A: Any, h: Any, value: Any, precision: Any, seen: _Seen) -> Float[Array, " states"]:
+    """What each observation's term may be off, in units of rounding.
+
+    Covariances are rounded as the largest they have been, and go into the next variance of f
+    through h A. If f is a component of the state, its own variance is exempt: Joseph's form keeps
+    it to its last digits.
+    """
+    weight, square = precision * seen.shrink, precision * seen.shrink * seen.surprise**2
+    variances = jnp.diagonal(seen.predicted[:, :, :-1], axis1=1, axis2=2)
+    largest = jnp.sqrt(jnp.max(variances, axis=0))
+    exempt = (h != 0) & (jnp.sum(h != 0) == 1)
+    through = jnp.abs(h @ A) * jnp.where(exempt, 0.0, largest)[None]
+    blurred = (seen.variance + jnp.sum(through, axis=1) ** 2) * (1 + square)
+    large = jnp.abs(value) + jnp.abs(value - seen.surprise)
+    return weight * (blurred + jnp.abs(seen.surprise) * large)
 
 
 def _backward(kept: Any, cotangents: tuple[Float[Array, ""], Float[Array, ""]]) -> Any:
