@@ -56,10 +56,17 @@ def test_one_outlier_is_something_to_look_at() -> None:
     assert only.text.startswith("1 of 700 observations lies")
 
 
+def test_few_outliers_among_many_are_something_to_look_at() -> None:
+    residuals = normal(3000)
+    residuals[::600] = 6.5
+    assert remarks(residuals)[0].kind == "look"
+
+
 def test_intervals_too_wide_and_too_narrow() -> None:
     (wide,) = remarks(0.6 * normal(700))
     assert wide.kind == "look"
     assert "wider than they need to be" in wide.text
+    assert "on its bounds" in remarks(0.6 * normal(700), "poisson")[0].text
     narrow = next(r for r in remarks(1.8 * normal(700)) if "interval" in r.text)
     assert narrow.kind == "bad"
     assert "too narrow" in narrow.text

@@ -16,6 +16,7 @@ from stategp.likelihoods import Gaussian, HeteroscedasticGaussian, Likelihood, P
 
 _FEWEST = 20  # observations: fewer say nothing
 _ALONE = 0.01  # expected number of observations beyond the limit, in all of the data
+_MANY = 0.005  # share of outliers with which the noise itself is in doubt
 _CHANCE = 3.5  # standard deviations of a share that are no chance
 _ALIKE = 0.15  # correlation of residuals that matters
 _HEAVY_TAILS = 'noise with heavy tails (likelihood="student_t") would suit'
@@ -41,7 +42,7 @@ def judge(checks: Checks, levels: tuple[float, ...], likelihood: Likelihood) -> 
         return (Remark("unknown", few),)
     remarks = [
         *_outliers(checks.residuals, likelihood),
-        *_coverage(checks.ranks, levels),
+        *_coverage(checks.ranks, levels, likelihood.discrete),
         *_autocorrelation(checks),
     ]
     if not remarks:
@@ -79,12 +80,15 @@ def _outliers(residuals: np.ndarray, likelihood: Likelihood) -> list[Remark]:
         f"{limit:g} standard deviations{unit} from what the others predict, where the model "
         f"expects {expected:.1g}: {advice}."
     )
-    many = beyond >= 3 and beyond >= 0.002 * count
+    many = beyond >= 3 and beyond >= _MANY * count
     return [Remark("bad" if many else "look", text)]
 
 
-def _coverage(ranks: np.ndarray, levels: tuple[float, ...]) -> list[Remark]:
-    """Central intervals hold their share, chance apart."""
+def _coverage(ranks: np.ndarray, levels: tuple[float, ...], discrete: bool) -> list[Remark]:
+    """Central intervals hold their share, chance apart.
+
+    Of counts, whole bounds hold more than their share; ranks that are drawn within a step do not.
+    """
     remarks = []
     for wide in (True, False):
         said, worst = [], False
@@ -97,7 +101,8 @@ def _coverage(ranks: np.ndarray, levels: tuple[float, ...]) -> list[Remark]:
             worst = worst or 1 - share > 2 * (1 - level)
         if said:
             how = "wider than they need to be" if wide else "too narrow"
-            text = f"{', '.join(said)}: intervals are {how}."
+            parts = " (of those on its bounds, the part that belongs to it)" if discrete else ""
+            text = f"{', '.join(said)}{parts}: intervals are {how}."
             remarks.append(Remark("bad" if worst else "look", text[0].upper() + text[1:]))
     return remarks
 
