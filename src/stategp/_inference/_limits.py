@@ -48,7 +48,7 @@ def noise_limits(model: GP | AdditiveGP, y: np.ndarray) -> Limits:
             name = "variance" if parameter.role == "noise" else "scale"
             said = (
                 f"the noise ran to the smallest that these data can show ({name} {least:.3g}): "
-                "f can pass through every observation, and the bound would rise further without noise"
+                "f can pass through every observation, and the bound would still rise with less noise"
             )
         lowest.append(low)
     return Limits(np.concatenate(lowest) if lowest else np.zeros(0), said)
