@@ -47,8 +47,8 @@ def noise_limits(model: GP | AdditiveGP, y: np.ndarray) -> Limits:
             low[:] = math.log(least)
             name = "variance" if parameter.role == "noise" else "scale"
             said = (
-                f"the noise ran to the smallest that these data can show ({name} {least:.3g}): "
-                "f can pass through every observation, and the bound would still rise with less noise"
+                f"the noise ran to the smallest that these data can show ({name} {least:.3g}): f can "
+                "pass through every observation, and with less noise the bound would still rise"
             )
         lowest.append(low)
     return Limits(np.concatenate(lowest) if lowest else np.zeros(0), said)
