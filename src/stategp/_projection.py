@@ -49,13 +49,14 @@ class Projection(eqx.Module):
         if self._in_entries:
             mean = _total(w * self._look_up(pairs[:, i]) for i, w in enumerate(self.weights))
         else:
-            rows = self._rows
+            rows = self.rows
             table = pairs[self.interval].T
             mean = dot(rows, table if rows.ndim == 2 else table[..., None])
         return mean.reshape(-1)
 
     @property
-    def _rows(self) -> Float[Array, "pair cells *order"]:
+    def rows(self) -> Float[Array, "pair cells *order"]:
+        """The weights in one array."""
         return jnp.stack(self.weights) if isinstance(self.weights, tuple) else self.weights
 
     @property
@@ -65,7 +66,7 @@ class Projection(eqx.Module):
     def _spread(self, covariance: Float[Array, "intervals pair pair"]) -> Grid:
         """wᵀ Σ w."""
         if not self._in_entries:
-            rows = self._rows
+            rows = self.rows
             table = jnp.moveaxis(covariance[self.interval], 0, -1)
             table = table if rows.ndim == 2 else table[..., None]
             return dot(rows, apply(table, rows))
@@ -84,7 +85,7 @@ class Projection(eqx.Module):
         grid, size = self.weights[0].shape, len(self.weights)
         linear, precision = linear.reshape(grid), precision.reshape(grid)
         if not self._in_entries:
-            rows = self._rows
+            rows = self.rows
             outer = (precision[None] * rows)[:, None] * rows[None]
             both = jnp.concatenate([linear[None] * rows, outer.reshape(-1, *grid)])
             both = self._add(both, intervals)
@@ -103,7 +104,7 @@ class Projection(eqx.Module):
     def gather_linear(self, linear: Points, intervals: int) -> Float[Array, "intervals pair"]:
         """The linear part of `gather`."""
         own = linear.reshape(self.weights[0].shape)
-        return self._add(own[None] * self._rows, intervals)
+        return self._add(own[None] * self.rows, intervals)
 
     def _add(
         self, values: Float[Array, "columns cells *order"], intervals: int
@@ -119,7 +120,7 @@ class Projection(eqx.Module):
         """E[f(x) | u] for given states."""
         padded = jnp.pad(states, ((0, 0), (1, 1), (0, 0)))
         pairs = jnp.concatenate([padded[:, :-1], padded[:, 1:]], axis=-1)
-        return jnp.einsum("snp,pn->sn", pairs[:, self.interval], self._rows)
+        return jnp.einsum("snp,pn->sn", pairs[:, self.interval], self.rows)
 
 
 class AtStates(eqx.Module):

@@ -71,6 +71,18 @@ def observe_outputs(
     ]
 
 
+def _in_user_units(data: Observations) -> np.ndarray:
+    """The inputs that the user's function sees, if double precision can hold them."""
+    relative, origin = np.asarray(data.x), data.origin
+    ends = [origin, origin + int(relative[-1])] if isinstance(origin, int) else []
+    if any(abs(end) > 2**53 for end in ends):
+        raise ValueError(
+            "the inputs of a deep model are whole numbers beyond 2⁵³, which the function of the "
+            f"model cannot tell apart (they begin at {origin}); subtract the first of them"
+        )
+    return relative + float(origin)
+
+
 def learn_deep(
     model: DeepGP,
     series: list[Observations],
@@ -81,7 +93,7 @@ def learn_deep(
     """Hyperparameters, if any are open, and every q, by stochastic steps from `begin`, if given."""
     outputs = tuple(
         Output(
-            jnp.asarray(np.asarray(data.x) + float(data.origin)),
+            jnp.asarray(_in_user_units(data)),
             *(jnp.asarray(np.asarray(v)) for v in (data.y, data.extra, data.weights)),
         )
         for data in series

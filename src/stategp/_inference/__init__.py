@@ -31,7 +31,6 @@ from stategp._inference._deep import (
     DeepEverything,
     DeepState,
     Output,
-    Tape,
     deep_bound,
     deep_chains,
     deep_step,
@@ -40,8 +39,10 @@ from stategp._inference._deep import (
     first_xi,
     place_layers,
     run_output,
+    trace_calls,
     xi_chains,
 )
+from stategp._inference._deep_tape import Tape
 from stategp._inference._exact import evidence, evidence_and_gradient, knows_evidence
 from stategp._inference._gradient import learn_with_gradients, logarithmic, prior_chain
 from stategp._inference._laplace import (
@@ -163,6 +164,7 @@ __all__ = [
     "starting_state",
     "strongest_period",
     "take_steps",
+    "trace_calls",
     "transfer_sites",
     "wanted_sites",
     "with_gradient",
