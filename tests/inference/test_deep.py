@@ -202,7 +202,8 @@ def test_two_calls_of_a_function_have_the_covariance_of_a_dense_gp():
     first = np.asarray(a.sample() - exact.predict_f(A)[0][None])
     np.testing.assert_allclose(b.variance[0], bb - ab**2 / aa, atol=1e-9)
     np.testing.assert_allclose(b.mean - mean, first * ab / aa, atol=1e-8)
-    np.testing.assert_allclose(b.sample()[0][[0, 3]], a.sample()[0][[0, 3]], atol=1e-10)
+    same = np.array(A == B)
+    np.testing.assert_allclose(b.sample()[0][same], a.sample()[0][same], atol=1e-10)
 
 
 def test_the_gradient_through_several_calls_is_right():
@@ -230,6 +231,7 @@ def test_the_gradient_through_several_calls_is_right():
     np.testing.assert_allclose((ends[1] - ends[0]) / 2e-6, expected, rtol=1e-5)
 
 
+@SHORT
 def test_a_function_is_drawn_once():
     """Differences of one draw: their joint covariance is that of a dense GP."""
 
