@@ -56,6 +56,7 @@ class Projection(eqx.Module):
 
     @property
     def rows(self) -> Float[Array, "pair cells *order"]:
+        """The weights in one array."""
         return jnp.stack(self.weights) if isinstance(self.weights, tuple) else self.weights
 
     @property

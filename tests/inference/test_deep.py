@@ -1,5 +1,6 @@
 """Deep models: one layer is the plain GP, gradients and samples are right, misuse is named."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +8,9 @@ import optax
 import pytest
 
 import stategp as sg
+from stategp._inference import Tape, deep_chains
 from stategp._inference._deep import DeepState, Output, deep_bound, deep_step, first_sites, first_xi
-from stategp._models._deep import Latent
+from stategp._models import Values
 from stategp.parameters import to_vector
 
 k = sg.kernels
@@ -144,14 +146,142 @@ def test_samples_through_the_layers_agree_with_the_predicted_moments():
     np.testing.assert_allclose(samples.std(0), deviation, rtol=0.1)
 
 
+def value(mean, variance, white):
+    return Values().add(jnp.array([mean]), jnp.array([variance]), jnp.array([white]))
+
+
 def test_sums_and_multiples_of_functions_stay_gaussian():
-    a = Latent(jnp.array([1.0]), jnp.array([4.0]), jnp.array([0.5]))
-    b = Latent(jnp.array([2.0]), jnp.array([9.0]), jnp.array([-1.0]))
+    a, b = value(1.0, 4.0, 0.5), value(2.0, 9.0, -1.0)
     total = 3.0 - 2.0 * a + b
-    assert float(total.mean[0]) == 3.0
-    assert float(total.variance[0]) == 25.0
+    assert (float(total.mean[0]), float(total.variance[0])) == (3.0, 25.0)
+    assert float((a / 2).variance[0]) == 1.0
+    assert float((a + a).variance[0]) == 16.0
+    assert [float((a - a).variance[0]), float((a - a).mean[0])] == [0.0, 0.0]
+    assert float(((a - b) + b).variance[0]) == 4.0
     np.testing.assert_allclose(total.sample(), 3.0 - 2.0 * a.sample() + b.sample())
     np.testing.assert_allclose(jnp.asarray(a * b), a.sample() * b.sample())
+    np.testing.assert_allclose(jnp.asarray(1 / a), 1 / a.sample())
+    np.testing.assert_allclose(jnp.asarray(a / b), a.sample() / b.sample())
+    np.testing.assert_allclose(a.sample(), [1.0 + 2.0 * 0.5])
+    assert float((a + b).variance[0]) == 0.0  # both are known now
+    np.testing.assert_allclose((a + b).mean, [2.0 - 1.0])
+
+
+# --- a function that is called more than once ----------------------------------------------------
+
+A = np.array([0.31, 0.31, 0.31, 0.05, -0.4, 1.3, 0.2, -0.4])
+B = np.array([0.31, 0.35, 0.90, 0.05, -0.1, 1.1, 1.4, 1.3])  # equal, near, far, beyond both ends
+
+
+def dense_covariance(x):
+    """Of f given observations at the inducing points: what q then is, without a state."""
+    kernel = layer().kernel
+    K, cross, own = (np.asarray(kernel(*pair)) for pair in ((Z, Z), (x, Z), (x, x)))
+    return own - cross @ np.linalg.solve(K + 0.01 * np.eye(len(Z)), cross.T)
+
+
+def one_function(function, **options):
+    model = sg.DeepGP({"f": layer(mean=0.0)}, function, NOISE, **options)
+    plain = sg.DeepGP({"f": layer(mean=0.0)}, lambda f, t: f["f"](t), NOISE)
+    exact = sg.condition(plain, Z, np.sin(6 * Z), step_size=1.0, max_steps=3)
+    return model, exact
+
+
+def test_two_calls_of_a_function_have_the_covariance_of_a_dense_gp():
+    model, exact = one_function(lambda f, t: f["f"](t))
+    chains = deep_chains(model, exact.sites, False)
+    seen = {path: (prior, swept.marginals) for path, (prior, swept) in chains.items()}
+    V = dense_covariance(np.concatenate([A, B]))
+    n = len(A)
+    aa, bb, ab = np.diag(V)[:n], np.diag(V)[n:], np.diag(V[:n, n:])
+    tape = Tape(model, seen, jax.random.key(0))
+    a, b = (tape(("f", None), jnp.asarray(x)[None]) for x in (A, B))
+    mean = np.asarray(b.mean)
+    np.testing.assert_allclose((a - b).variance[0], aa + bb - 2 * ab, atol=1e-9)
+    np.testing.assert_allclose((a + 2.0 * b).variance[0], aa + 4 * bb + 4 * ab, rtol=1e-7)
+    first = np.asarray(a.sample() - exact.predict_f(A)[0][None])
+    np.testing.assert_allclose(b.variance[0], bb - ab**2 / aa, atol=1e-9)
+    np.testing.assert_allclose(b.mean - mean, first * ab / aa, atol=1e-8)
+    same = np.array(A == B)
+    np.testing.assert_allclose(b.sample()[0][same], a.sample()[0][same], atol=1e-10)
+
+
+def test_the_gradient_through_several_calls_is_right():
+    x, y = series(20)
+    model = sg.DeepGP(
+        {"f": layer(mean=0.0)},
+        lambda f, t: f["f"](t + 0.3 * f["f"](t)) - f["f"](t) + f["f"](t + 0.02),
+        NOISE,
+        samples=2,
+    )
+    outputs = (Output(jnp.asarray(x), jnp.asarray(y), jnp.zeros(20), jnp.ones(20)),)
+    vector = to_vector(model)
+    start = first_xi(model, vector, first_sites(model), False)
+    bound = jax.jit(
+        lambda e: deep_bound(e, model, outputs, jnp.ones(len(vector)), jax.random.key(0))
+    )
+    gradient = jax.jit(jax.grad(bound))(start)
+    rng = np.random.default_rng(0)
+    way = jax.tree.map(lambda v: jnp.asarray(rng.standard_normal(v.shape)), start)
+    ends = [
+        float(bound(jax.tree.map(lambda v, w, s=side: v + s * 1e-6 * w, start, way)))
+        for side in (-1, 1)
+    ]
+    expected = sum(jax.tree.leaves(jax.tree.map(lambda a, b: float(jnp.vdot(a, b)), gradient, way)))
+    np.testing.assert_allclose((ends[1] - ends[0]) / 2e-6, expected, rtol=1e-5)
+
+
+@SHORT
+def test_a_function_is_drawn_once():
+    """Differences of one draw: their joint covariance is that of a dense GP."""
+
+    def difference(f, t):
+        return f["f"](t) - f["f"](t + 0.04)
+
+    model, exact = one_function(difference)
+    posterior = sg.condition(model, Z, np.zeros(len(Z)), max_steps=1, tolerance=1e9)
+    posterior = eqx.tree_at(lambda p: p.sites, posterior, exact.sites)
+    at = np.array([0.9, -0.1, 0.3, 0.31, 1.2])
+    draws = np.asarray(posterior.sample_f(0, at, 4000))
+    V = dense_covariance(np.concatenate([at, at + 0.04]))
+    contrast = np.concatenate([np.eye(5), -np.eye(5)], axis=1)
+    expected = contrast @ V @ contrast.T
+    scale = np.sqrt(np.diag(expected))
+    np.testing.assert_allclose(
+        np.cov(draws.T) / np.outer(scale, scale), expected / np.outer(scale, scale), atol=0.08
+    )
+    _, variance = posterior.predict_f(at, samples=10)
+    np.testing.assert_allclose(variance, np.diag(expected), rtol=1e-6)
+
+
+@SHORT
+def test_nested_calls_of_a_function_agree_between_samples_and_moments():
+    x, y = series(40)
+    model, _ = one_function(lambda f, t: f["f"](t + 0.3 * f["f"](t)) + f["f"](t))
+    posterior = sg.condition(model, x, y, max_steps=30, step_size=0.1)
+    at = np.array([0.2, 0.55, 0.9])
+    draws = np.asarray(posterior.sample_f(0, at, 4000))
+    mean, variance = posterior.predict_f(at, samples=4000)
+    np.testing.assert_allclose(draws.mean(0), mean, atol=0.06 * np.sqrt(variance.max()))
+    np.testing.assert_allclose(draws.std(0), np.sqrt(variance), rtol=0.06)
+
+
+def test_the_bound_has_no_prior_of_hyperparameters():
+    x, y = series(30)
+    prior = sg.priors.LogNormal(median=3.0, spread=0.5)
+    kernel = k.Matern32(variance=1.0, lengthscale=sg.parameter(0.3, prior=prior))
+    plain = sg.condition(sg.GP(kernel, NOISE), x, y, inducing=Z)
+    deep = sg.condition(
+        sg.DeepGP.stack([sg.Layer(kernel, Z, mean=0.0)], NOISE), x, y, step_size=1.0, max_steps=3
+    )
+    np.testing.assert_allclose(deep.elbo, plain.elbo, rtol=1e-8)
+
+
+def test_whole_numbers_that_doubles_cannot_hold_are_refused():
+    _, y = series(20)
+    nanoseconds = 1_700_000_000_000_000_000 + np.arange(20)
+    with pytest.raises(ValueError, match=r"beyond 2⁵³.*begin at 17.*subtract the first"):
+        sg.condition(sg.DeepGP.stack([layer()], NOISE), nanoseconds, y)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ class DeepTask(Task):
     def of(series: list[Observations], settings: Settings, show: Progress) -> "DeepTask":
         outputs = tuple(
             Output(
-                jnp.asarray(np.asarray(data.x) + float(data.origin)),
+                jnp.asarray(_in_user_units(data)),
                 *(jnp.asarray(np.asarray(v)) for v in (data.y, data.extra, data.weights)),
             )
             for data in series
@@ -105,3 +105,15 @@ def observe_outputs(
         )
         for i in range(len(y))
     ]
+
+
+def _in_user_units(data: Observations) -> np.ndarray:
+    """The inputs that the user's function sees, if double precision can hold them."""
+    relative, origin = np.asarray(data.x), data.origin
+    ends = [origin, origin + int(relative[-1])] if isinstance(origin, int) else []
+    if any(abs(end) > 2**53 for end in ends):
+        raise ValueError(
+            "the inputs of a deep model are whole numbers beyond 2⁵³, which the function of the "
+            f"model cannot tell apart (they begin at {origin}); subtract the first of them"
+        )
+    return relative + float(origin)

@@ -44,7 +44,6 @@ from stategp._inference._deep import (
     DeepEverything,
     DeepState,
     Output,
-    Tape,
     deep_bound,
     deep_chains,
     deep_step,
@@ -53,8 +52,10 @@ from stategp._inference._deep import (
     first_xi,
     place_layers,
     run_output,
+    trace_calls,
     xi_chains,
 )
+from stategp._inference._deep_tape import Tape
 from stategp._inference._exact import evidence, evidence_and_gradient, knows_evidence
 from stategp._inference._lbfgs import LBFGS
 from stategp._inference._limits import LIGHTEST_TAILS, Limits, search_limits
@@ -179,6 +180,7 @@ __all__ = [
     "strongest_period",
     "sweep_all",
     "take_steps",
+    "trace_calls",
     "transfer_sites",
     "wanted_sites",
     "with_gradient",

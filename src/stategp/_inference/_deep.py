@@ -9,6 +9,11 @@ composition: precision J² w, where J is the derivative of the output in the tap
 for the last layer, and never negative). From (g, precision) follow sites as in every other model:
 linear term g + precision·m.
 
+A function that is called more than once is one function, and its values are drawn jointly
+(`_deep_tape`). The slopes of its calls add up, so that the means go where they should. What an
+observation says about two of its values together is a factor across two intervals, which a chain
+cannot hold: precisions are added call by call. `method="gradient"` follows the whole bound.
+
 Hyperparameters move along the gradient of the bound at fixed q.
 """
 
@@ -21,10 +26,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from stategp._inference._deep_tape import Tape
 from stategp._inference._optimisers import move
 from stategp._inference._xi import difference, logarithmic, prior_chain
 from stategp._models import DeepGP, Latent, Path
-from stategp._projection import Projection, project
 from stategp.chain import (
     MeanCholesky,
     PairMarginals,
@@ -58,35 +63,6 @@ class Output(eqx.Module):
         return y, extra, weights
 
 
-class _Call(NamedTuple):
-    projection: Projection
-    mean: Float[Array, "samples points"]  # without the mean function
-
-
-class Tape:
-    """Looks functions up in a chain for each layer, and remembers every call."""
-
-    def __init__(self, model: DeepGP, chains: dict[Path, Any], key: PRNGKeyArray, taps: Any = None):
-        self.model, self.chains, self.key, self.taps = model, chains, key, taps
-        self.calls: list[_Call] = []
-        self.paths: list[Path] = []
-
-    def __call__(self, path: Path, inputs: Any) -> Latent:
-        inputs = inputs.sample() if isinstance(inputs, Latent) else jnp.asarray(inputs)
-        layer, (prior, marginals) = self.model.layer(path), self.chains[path]
-        flat = inputs.reshape(-1)
-        seen = project(layer.kernel, layer.inducing, flat, prior)
-        mean, variance = (v.reshape(inputs.shape) for v in seen.marginals(marginals))
-        number = len(self.calls)
-        if self.taps is not None:
-            mean = mean + self.taps[number]
-        self.calls.append(_Call(seen, mean))
-        self.paths.append(path)
-        white = jax.random.normal(jax.random.fold_in(self.key, number), inputs.shape)
-        whole = layer.mean(flat).reshape(inputs.shape) + mean
-        return Latent(whole, variance, white)
-
-
 def run_output(
     model: DeepGP, tape: Tape, output: Output, number: int
 ) -> tuple[Float[Array, "samples points"], Float[Array, "samples points"]]:
@@ -94,7 +70,7 @@ def run_output(
     x = jnp.broadcast_to(output.x[None], (model.samples, len(output.x)))
     found = model.compose(tape, x, number)
     if isinstance(found, Latent):
-        return found.mean, jnp.maximum(found.variance, 0.0)
+        return found.mean, found.variance
     found = jnp.asarray(found)
     return found, jnp.zeros_like(found)
 
@@ -103,26 +79,28 @@ def trace_paths(
     model: DeepGP, outputs: tuple[Output, ...]
 ) -> list[list[tuple[Path, tuple[int, ...]]]]:
     """Which functions each output calls, and the shapes of their inputs."""
-    found = []
-    for number, output in enumerate(outputs):
-        visited: list[tuple[Path, tuple[int, ...]]] = []
+    return [trace_calls(model, number, len(output.x)) for number, output in enumerate(outputs)]
 
-        def visit(path: Path, inputs: Any, visited: Any = visited) -> Latent:
-            inputs = inputs.sample() if isinstance(inputs, Latent) else jnp.asarray(inputs)
-            visited.append((path, inputs.shape))
-            return Latent(inputs, jnp.zeros_like(inputs), jnp.zeros_like(inputs))
 
-        def run(x: Array, number: int = number, visit: Any = visit) -> Array:
-            return jnp.asarray(model.compose(visit, x, number))
+def trace_calls(model: DeepGP, number: int, points: int) -> list[tuple[Path, tuple[int, ...]]]:
+    """The same for one output with some points."""
+    visited: list[tuple[Path, tuple[int, ...]]] = []
 
-        out = jax.eval_shape(run, jnp.zeros((model.samples, len(output.x))))
-        if out.shape != (model.samples, len(output.x)):
-            raise ValueError(
-                "the function of a deep model must give one value for each input, got shape "
-                f"{out.shape} for inputs of shape {(model.samples, len(output.x))}"
-            )
-        found.append(visited)
-    return found
+    def visit(path: Path, inputs: Any) -> Latent:
+        inputs = inputs.sample() if isinstance(inputs, Latent) else jnp.asarray(inputs)
+        visited.append((path, inputs.shape))
+        return Latent.known(inputs)
+
+    def run(x: Array) -> Array:
+        return jnp.asarray(model.compose(visit, x, number))
+
+    out = jax.eval_shape(run, jnp.zeros((model.samples, points)))
+    if out.shape != (model.samples, points):
+        raise ValueError(
+            "the function of a deep model must give one value for each input, got shape "
+            f"{out.shape} for inputs of shape {(model.samples, points)}"
+        )
+    return visited
 
 
 class DeepState(NamedTuple):
@@ -237,12 +215,12 @@ def estimate_bound(
     outputs: tuple[Output, ...],
     key: PRNGKeyArray,
 ) -> Float[Array, ""]:
-    """The bound at given sites."""
+    """The bound at given sites, without the prior of the hyperparameters."""
     seen = {path: (prior, swept.marginals) for path, (prior, swept) in chains.items()}
     bound = _expected_fit(model, seen, outputs, key)
     for path, (_, swept) in chains.items():
         bound += swept.log_normaliser - expected_log_sites(sites[path], swept.marginals)
-    return bound + log_prior(model)
+    return bound
 
 
 def _expected_fit(

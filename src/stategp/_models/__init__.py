@@ -1,8 +1,9 @@
 """What we fit."""
 
 from stategp._models._additive import AdditiveGP
-from stategp._models._deep import DeepGP, Latent, Layer, Path, Stack
+from stategp._models._deep import DeepGP, Layer, Path, Stack
 from stategp._models._gp import GP, as_kernel, as_likelihood
+from stategp._models._latent import Latent, Values
 from stategp._models._prior import prior_states
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Layer",
     "Path",
     "Stack",
+    "Values",
     "as_kernel",
     "as_likelihood",
     "prior_states",

@@ -72,52 +72,6 @@ class Layer(eqx.Module):
         return Layer(self.kernel, places, mean=self.mean)
 
 
-class Latent:
-    """A function of a layer at some inputs: Gaussian, and a sample where a number is needed.
-
-    Sums and multiples of it stay Gaussian; whatever else is done to it is done to the sample.
-    """
-
-    def __init__(self, mean: Array, variance: Array, white: Array):
-        self.mean, self.variance, self.white = mean, variance, white
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.mean.shape
-
-    def sample(self) -> Array:
-        """A draw, differentiable in mean and variance."""
-        safe = jnp.where(self.variance > 0, self.variance, 1.0)
-        return self.mean + jnp.where(self.variance > 0, jnp.sqrt(safe), 0.0) * self.white
-
-    def __jax_array__(self) -> Array:
-        return self.sample()
-
-    def __add__(self, other: Any) -> "Latent":
-        if isinstance(other, Latent):
-            variance = self.variance + other.variance
-            both = self.sample() + other.sample() - self.mean - other.mean
-            white = both / jnp.sqrt(jnp.where(variance > 0, variance, 1.0))
-            return Latent(self.mean + other.mean, variance, white)
-        return Latent(self.mean + other, self.variance, self.white)
-
-    def __mul__(self, other: Any) -> Any:
-        if isinstance(other, Latent):
-            return self.sample() * other.sample()
-        return Latent(self.mean * other, self.variance * other**2, self.white * jnp.sign(other))
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __neg__(self) -> "Latent":
-        return Latent(-self.mean, self.variance, -self.white)
-
-    def __sub__(self, other: Any) -> "Latent":
-        return self + (-other)
-
-    def __rsub__(self, other: Any) -> "Latent":
-        return -self + other
-
-
 class DeepGP(eqx.Module):
     """A composition of layers, observed with noise.
 

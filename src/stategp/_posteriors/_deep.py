@@ -1,6 +1,7 @@
 """Deep models: learning, and the posterior that comes of it."""
 
 import functools
+from collections import Counter
 from typing import Any
 
 import equinox as eqx
@@ -18,12 +19,14 @@ from stategp._inference import (
     Tape,
     deep_chains,
     run_output,
+    trace_calls,
 )
 from stategp._models import GP, DeepGP, Path
+from stategp._posteriors._paths import Drawn, look
 from stategp._posteriors._prediction import Chain, Points, padded, predict, sample
 from stategp._posteriors._tells_states import TellsStates
 from stategp._runtime import as_key
-from stategp.chain import PairMarginals, Sites
+from stategp.chain import PairMarginals, Sites, prior_transitions, sample_states
 from stategp.likelihoods import Gaussian, Likelihood
 
 _SAMPLES = 100  # through the layers, for predictions and the final bound
@@ -73,7 +76,7 @@ class DeepPosterior(eqx.Module):
 
     `functions` has them by name, for a look at each on its own. Predictions pass samples through
     the layers (`samples` of them, drawn from `seed`), so that their moments carry a Monte Carlo
-    error; `number` says which output. `elbo` is an estimate too.
+    error; `number` says which output. `elbo`, the bound on log p(y), is an estimate too.
     """
 
     model: DeepGP
@@ -170,16 +173,27 @@ class DeepPosterior(eqx.Module):
     ) -> Float[Array, "samples points"]:
         """Joint samples of an output before its noise: whole functions, one after the other.
 
-        A function that is called more than once is drawn anew each time.
+        A function that is called more than once is drawn once, and looked at in all its inputs.
         """
         self._check(number)
         x = jnp.asarray(as_numbers("x_new", x_new))
         count, calls = int(num_samples), 0
+        often = Counter(path for path, _ in trace_calls(self.model, number, len(x)))
+        drawn: dict[Path, Drawn] = {}
 
         def visit(path: Path, inputs: Any) -> Array:
             nonlocal calls
-            keys = jax.random.split(jax.random.fold_in(as_key(key), calls), count)
+            own_key = jax.random.fold_in(as_key(key), calls)
             calls += 1
+            if often[path] > 1:
+                layer, at = self.model.layer(path), jnp.asarray(inputs).reshape(count, -1)
+                if path not in drawn:
+                    state_key, own_key = jax.random.split(own_key)
+                    drawn[path] = self._draw(path, state_key, count)
+                f, drawn[path] = look(layer.kernel, drawn[path], own_key, at)
+                mean = layer.mean(at.reshape(-1)).reshape(at.shape)
+                return (mean + f).reshape(inputs.shape)
+            keys = jax.random.split(own_key, count)
             chain = self._function(path).chain
 
             def draw(key: PRNGKeyArray, x: Array) -> Array:
@@ -189,6 +203,13 @@ class DeepPosterior(eqx.Module):
 
         through = self.model.compose(visit, jnp.broadcast_to(x[None], (count, len(x))), number)
         return jnp.asarray(through)
+
+    def _draw(self, path: Path, key: PRNGKeyArray, count: int) -> Drawn:
+        """Samples of the states of a function."""
+        layer = self.model.layer(path)
+        prior = prior_transitions(layer.kernel, layer.inducing)
+        states = sample_states(prior, self.sites[path], key, count, indefinite=self.indefinite)
+        return Drawn(jnp.broadcast_to(layer.inducing, (count, layer.count)), states)
 
     def _check(self, number: int) -> None:
         if not 0 <= number < len(self.observations):
