@@ -27,8 +27,10 @@ from stategp._story import (
     in_columns,
     interval_name,
     outcome_in_words,
+    portray,
     recount,
     series_panel,
+    tell,
     trace_panel,
 )
 
@@ -38,6 +40,18 @@ try:
     from matplotlib.figure import Figure
 except ImportError:  # pragma: no cover
     raise ImportError('pictures need Matplotlib: pip install "stategp[plot]"') from None
+
+__all__ = [
+    "Picture",
+    "Portrait",
+    "Story",
+    "plot",
+    "plot_checks",
+    "plot_components",
+    "plot_trace",
+    "portray",
+    "tell",
+]
 
 _dates: Any = matplotlib.dates  # without types
 
