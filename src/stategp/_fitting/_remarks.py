@@ -38,7 +38,7 @@ def _remark(name: str, parameter: Parameter, edges: np.ndarray, span: float | No
     if parameter.role in ("noise", "scale") and np.any(edges < 0):
         return (
             f"the noise ran to the smallest that these data can show ({name} {values.min():.3g}): "
-            "the model can pass through every observation"
+            "f can pass through every observation, and with less noise the bound would still rise"
         )
     if parameter.role == "lengthscale" and span and np.any(values > _FAR * span):
         return (
