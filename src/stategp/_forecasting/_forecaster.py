@@ -331,9 +331,9 @@ class Forecaster:
     def _numbers(
         self, times: Any, passed: Mapping[str, Any] | None = MappingProxyType({})
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Times as numbers, and what the likelihood reads beside the target but is not given.
+        """Times as numbers, and what the likelihood reads beside the target but was not passed.
 
-        None in the place of what is given: nothing of the kind is read.
+        None in the place of what was passed: nothing of the kind is read.
         """
         fitted = self._fitted
         axis = fitted.axis

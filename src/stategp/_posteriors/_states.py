@@ -175,7 +175,7 @@ class Part(NamedTuple):
     kernel: Kernel
     first: int
 
-    def rows(self, wanted: Float[Array, "rows own"], dim: int) -> Rows:
+    def rows(self, wanted: Float[Array, "rows summand"], dim: int) -> Rows:
         """Rows of the summand's own state as rows of the whole one."""
         after = dim - self.first - self.kernel.state_dim
         return jnp.pad(wanted, ((0, 0), (self.first, after)))
