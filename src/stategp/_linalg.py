@@ -327,8 +327,8 @@ def _tilt_entries(covariance: Matrix, precision: Matrix) -> tuple[Matrix, Float[
     for i in range(dim):
         for j in range(dim):
             known = [factor[i, k] * half[k, j] for k in range(i)]
-            own = [S[j, i]] if i <= j else []
-            left = _total([*own, *(-term for term in known)])
+            entry = [S[j, i]] if i <= j else []
+            left = _total([*entry, *(-term for term in known)])
             half[i, j] = left * inverses[i]
     tilted = {
         (i, j): _total(half[k, i] * half[k, j] for k in range(dim))

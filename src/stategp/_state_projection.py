@@ -105,9 +105,9 @@ def bridges(
     for group in group_blocks(kernel):
         count, dim = jax.eval_shape(jax.vmap(lambda block: block.emission()), group).shape
         if not group.deterministic:
-            own = slice(start, start + count * dim)
+            span = slice(start, start + count * dim)
             entries = [
-                part[0, own].reshape(count, dim, -1)
+                part[0, span].reshape(count, dim, -1)
                 for part in (first.noise, first.keep, second.noise, second.keep)
             ]
             total = total + jnp.sum(

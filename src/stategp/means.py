@@ -67,13 +67,13 @@ class Linear(Mean):
     centre: Parameter
 
     def __init__(self, *, intercept: Value = None, slope: Value = None, centre: Value = None):
-        given = not (intercept is None and slope is None and centre is None)
+        any_given = not (intercept is None and slope is None and centre is None)
         self.intercept = declare(
             "intercept", intercept, default=0.0, constraint="real", role="level"
         )
         self.slope = declare("slope", slope, default=0.0, constraint="real", role="slope")
         centre = declare("centre", centre, default=0.0, constraint="real", role="centre")
-        self.centre = Parameter(centre.value, "real", "centre", learned=False, given=given)
+        self.centre = Parameter(centre.value, "real", "centre", learned=False, given=any_given)
 
     def __call__(self, x: Points) -> Points:
         return self.intercept.value + self.slope.value * (x - self.centre.value)

@@ -87,15 +87,15 @@ def plot(posterior: Any, *, ax: Axes | None = None, **options: Any) -> Figure:
     >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
     >>> plot(posterior, until=5.0, points=50).savefig(io.BytesIO())
     """
-    told = recount(posterior, options)
-    if isinstance(told, Portrait):
+    account = recount(posterior, options)
+    if isinstance(account, Portrait):
         if ax is not None:
             raise ValueError(
-                f"{len(told.panels)} functions do not fit into one pair of axes: use "
+                f"{len(account.panels)} functions do not fit into one pair of axes: use "
                 "plot_components(posterior, figure=…)"
             )
-        return plot_components(told)
-    panel = series_panel(told)
+        return plot_components(account)
+    panel = series_panel(account)
     figure, axes = _axes(ax, (9.0, 4.2))
     _draw(axes, panel)
     named = [mark for mark in panel.named if mark.shown]
@@ -115,11 +115,11 @@ def plot_components(posterior: Any, *, figure: Figure | None = None, **options: 
     Of an additive posterior the effect of each input, of a deep one its functions. Options are
     those of `plot`.
     """
-    told = recount(posterior, options)
-    if isinstance(told, Portrait):
-        panels, level = list(told.panels), None
+    account = recount(posterior, options)
+    if isinstance(account, Portrait):
+        panels, level = list(account.panels), None
     else:
-        panels, level = component_panels(told), told.widest
+        panels, level = component_panels(account), account.widest
     narrow = {at for at, panel in enumerate(panels) if not panel.along}
     places = _places(len(panels), narrow)
     rows = max(row for row, _ in places) + 1
@@ -160,13 +160,13 @@ def _places(count: int, narrow: set[int]) -> list[tuple[int, int | None]]:
 
 def plot_trace(posterior: Any, *, ax: Axes | None = None, **options: Any) -> Figure:
     """The objective at each step of the fit, how it ended, and how long it took."""
-    told = recount(posterior, options)
+    account = recount(posterior, options)
     figure, axes = _axes(ax, (6.0, 3.4))
-    panel = trace_panel(told)
+    panel = trace_panel(account)
     _draw(axes, panel)
     if not panel.instead:
         axes.ticklabel_format(axis="y", style="plain", useOffset=False)
-        axes.set_title(_plain(outcome_in_words(told)), loc="left", fontsize=9, wrap=True)
+        axes.set_title(_plain(outcome_in_words(account)), loc="left", fontsize=9, wrap=True)
     return figure
 
 
@@ -176,20 +176,20 @@ def plot_checks(posterior: Any, *, figure: Figure | None = None, **options: Any)
     Every observation is compared with what all the others predict for it; what that says about the
     model is written above.
     """
-    told = recount(posterior, options)
-    if not isinstance(told, Story):
+    account = recount(posterior, options)
+    if not isinstance(account, Story):
         raise ValueError(
             "the checks compare each observation with what the others predict, which is known for "
             f"posteriors of one input (sg.Posterior), not for {type(posterior).__name__}"
         )
     if figure is None:
         figure = Picture(figsize=(9.0, 7.0), layout="constrained")
-    lines = [textwrap.fill(remark.text, 118) for remark in told.remarks]
+    lines = [textwrap.fill(remark.text, 118) for remark in account.remarks]
     figure.suptitle(
         _plain("\n".join(lines)), x=0.01, ha="left", fontsize=9.5,
-        color=_REMARKS[told.remarks[0].kind],
+        color=_REMARKS[account.remarks[0].kind],
     )  # fmt: skip
-    for axes, panel in zip(figure.subplots(2, 2).ravel(), check_panels(told), strict=True):
+    for axes, panel in zip(figure.subplots(2, 2).ravel(), check_panels(account), strict=True):
         _draw(axes, panel)
         axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold")
     return figure

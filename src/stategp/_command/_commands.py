@@ -292,13 +292,13 @@ def demo(
     run_demo(output)
 
 
-def _say(found: dict[str, Any]) -> None:
+def _say(facts: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table.grid(padding=(0, 2))
-    for name, value in found.items():
+    for name, value in facts.items():
         text = f"{value:,.6g}" if isinstance(value, float) else str(value)
         table.add_row(Text(name, style="bold"), Text(text, overflow="fold"))
     Console().print(table)

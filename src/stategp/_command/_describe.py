@@ -15,7 +15,7 @@ def facts(forecaster: Any) -> dict[str, Any]:
     fitted = forecaster.fitted
     posterior, axis = fitted.posterior, fitted.axis
     x = user_units(posterior.data.x[[0, -1]], posterior.data.origin, 2)
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         "target": fitted.target,
         "time": f"{fitted.time}, {span_in_words(axis, x)}",
         "observations": len(posterior.data),
@@ -26,11 +26,11 @@ def facts(forecaster: Any) -> dict[str, Any]:
         "bound on log p(y)": posterior.elbo,
     }
     if posterior.certificate is not None:
-        found["certificate"] = str(posterior.certificate)
+        described["certificate"] = str(posterior.certificate)
     if posterior.fit_result is not None:
-        found["converged"] = posterior.fit_result.converged
-        found["fit"] = str(posterior.fit_result)
-    return found
+        described["converged"] = posterior.fit_result.converged
+        described["fit"] = str(posterior.fit_result)
+    return described
 
 
 def describe_table(content: Any, time: str, target: str) -> dict[str, Any]:

@@ -79,10 +79,10 @@ def sniff(path: Path, separator: str | None = None) -> Sniffed:
 
 
 def as_separator(text: str) -> str:
-    found = _NAMES.get(text.lower(), text)
-    if len(found) != 1 or found in "\"'\n\r" or found.isalnum():
+    separator = _NAMES.get(text.lower(), text)
+    if len(separator) != 1 or separator in "\"'\n\r" or separator.isalnum():
         raise ValueError(f"--sep must be one sign (as ';') or tab, got {text!r}")
-    return found
+    return separator
 
 
 def binary_of(path: Path) -> Any:
@@ -106,8 +106,9 @@ def _encoding(path: Path) -> tuple[str, list[str]]:
         raise ValueError(f"{path} is not a text file{hint}")
     if _reads_as(path, "utf-8"):
         return "utf-8", []
-    found = next(name for name in _WESTERN if _reads_as(path, name))
-    return found, [f"letters in {'Windows-1252' if found == 'cp1252' else 'Latin-1'} (not UTF-8)"]
+    encoding = next(name for name in _WESTERN if _reads_as(path, name))
+    name = "Windows-1252" if encoding == "cp1252" else "Latin-1"
+    return encoding, [f"letters in {name} (not UTF-8)"]
 
 
 def _reads_as(path: Path, encoding: str) -> bool:

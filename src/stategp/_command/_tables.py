@@ -87,7 +87,7 @@ def rows_of(file: CsvFile | ParquetFile) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        message = _ROW.sub(lambda found: file.row(int(found[1] or found[2])), str(error))
+        message = _ROW.sub(lambda match: file.row(int(match[1] or match[2])), str(error))
         raise ValueError(message) from None
 
 

@@ -61,9 +61,9 @@ class Observations(View):
         return self._sum(likelihood.expected_log_density(self._y, mean, variance, self._extra))
 
     def start(self, likelihood: Likelihood, guess: Latent, shift: Latent) -> tuple[Latent, Latent]:
-        found = self.expected(likelihood, guess, likelihood.guess_variance(guess))
-        precision = positive_precision(likelihood, found.curvature)
-        return found.slope + precision * (guess - shift), precision
+        expected = self.expected(likelihood, guess, likelihood.guess_variance(guess))
+        precision = positive_precision(likelihood, expected.curvature)
+        return expected.slope + precision * (guess - shift), precision
 
     def highest(self, likelihood: Likelihood) -> Float[Array, ""]:
         return self._sum(likelihood.highest_log_density(self._y, self._extra))
@@ -127,8 +127,8 @@ def observe(
     if np.any(columns[0][1:] < columns[0][:-1]):
         order = np.argsort(columns[0], kind="stable")
         columns = [column[order] for column in columns]
-    beside = (extras or {}).get(likelihood.extra or "")
-    for number, source in ((1, y), (2, beside), (3, weights)):
+    extra_source = (extras or {}).get(likelihood.extra or "")
+    for number, source in ((1, y), (2, extra_source), (3, weights)):
         columns[number] = _apart(columns[number], source)
     return Observations(columns[0], columns[1], columns[2], columns[3], origin)
 
@@ -160,16 +160,16 @@ def extra_values(
     needed: np.ndarray | None = None,
 ) -> np.ndarray:
     """What the likelihood reads beside y, one number per observation, from arguments by name."""
-    given = {name: value for name, value in (extras or {}).items() if value is not None}
+    passed = {name: value for name, value in (extras or {}).items() if value is not None}
     name = likelihood.extra
-    for other in given:
+    for other in passed:
         if other != name:
             takes = f"it takes {name}" if name else "it takes nothing of the kind"
             raise ValueError(f"{other} has no meaning for {type(likelihood).__name__}: {takes}")
     if name is None:
         return np.broadcast_to(0.0, count)
-    values = _one_per_observation(name, given.get(name), count, likelihood.extra_default)
-    if name in given:
+    values = _one_per_observation(name, passed.get(name), count, likelihood.extra_default)
+    if name in passed:
         looked_at = np.ones(count, dtype=bool) if needed is None else needed
         if name == "noise_variance":  # adds to that of the likelihood
             _reject(looked_at & ~(values >= 0), name, values, "be zero or more")
@@ -236,11 +236,11 @@ def place_inducing(inducing: Any, data: Observations) -> np.ndarray:
     gaps = np.diff(locations)
     if np.any(gaps <= 0):
         at = int(np.argmax(gaps <= 0))
-        given = np.asarray(inducing)
+        asked = np.asarray(inducing)
         problem = "repeated" if gaps[at] == 0 else "not in increasing order"
         raise ValueError(
-            f"inducing locations must be strictly increasing; inducing[{at}] = {given[at]} and "
-            f"inducing[{at + 1}] = {given[at + 1]} are {problem}"
+            f"inducing locations must be strictly increasing; inducing[{at}] = {asked[at]} and "
+            f"inducing[{at + 1}] = {asked[at + 1]} are {problem}"
         )
     return locations
 
@@ -257,11 +257,11 @@ def _at_quantiles(count: int, distinct: np.ndarray) -> np.ndarray:
     return np.unique(np.interp(positions, np.arange(len(distinct)), distinct))
 
 
-def _one_per_observation(name: str, given: Any, count: int, default: float) -> np.ndarray:
-    if given is None:
+def _one_per_observation(name: str, value: Any, count: int, default: float) -> np.ndarray:
+    if value is None:
         return np.broadcast_to(default, count)  # takes no room
-    scalar = np.ndim(given) == 0
-    values = numbers(name, [given] if scalar else given)
+    scalar = np.ndim(value) == 0
+    values = numbers(name, [value] if scalar else value)
     values = np.broadcast_to(values[0], count) if scalar else values
     if len(values) != count:
         raise ValueError(

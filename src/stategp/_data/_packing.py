@@ -161,8 +161,8 @@ def pack_moments(data: Observations, cells: Cells) -> Moments:
                 ),
                 part.stop - part.start,
             )
-            for own, of_rows in zip(sums, rows[:2], strict=True):
-                np.add.at(own, layout.cell[part], np.asarray(of_rows)[: part.stop - start])
+            for total, of_rows in zip(sums, rows[:2], strict=True):
+                np.add.at(total, layout.cell[part], np.asarray(of_rows)[: part.stop - start])
             spread += float(rows[2])
         return sums[0], sums[1], spread
 

@@ -125,11 +125,11 @@ class Observed(NamedTuple):
 
     def as_series(self, number: int, most: int = 100_000) -> Observations:
         """One input on its own, in order: some of the rows."""
-        own = self.inputs[number]
+        inputs = self.inputs[number]
         rows = np.random.default_rng(0).permutation(len(self))[:most]
-        rows = rows[np.argsort(own.index[rows], kind="stable")]
+        rows = rows[np.argsort(inputs.index[rows], kind="stable")]
         y, extra, weights = (np.asarray(v)[rows] for v in (self.y, self.extra, self.weights))
-        columns: Any = (own.nodes[own.index[rows]], y, extra, weights, own.origin)
+        columns: Any = (inputs.nodes[inputs.index[rows]], y, extra, weights, inputs.origin)
         return Observations(*columns)
 
 
@@ -154,9 +154,9 @@ def observe_table(
     rows = np.asarray(kept.x).astype(int) + int(kept.origin)
     inputs = []
     for name, column in zip(names, columns, strict=True):
-        own = column[rows]
-        origin = own.min().item()
-        relative = relative_inputs(name, own, origin)
+        seen = column[rows]
+        origin = seen.min().item()
+        relative = relative_inputs(name, seen, origin)
         nodes, index = np.unique(relative, return_inverse=True)
         inputs.append(Inputs(nodes, index, origin))
     return Observed(tuple(inputs), *(np.asarray(v) for v in (kept.y, kept.extra, kept.weights)))
@@ -172,7 +172,7 @@ def as_columns(what: str, names: tuple[str, ...], x: Any) -> list[np.ndarray]:
                 raise ValueError(
                     f"{what} has no column {name!r}; it has {', '.join(map(repr, known))}"
                 )
-        given = [x[name] for name in names]
+        values = [x[name] for name in names]
     else:
         array = np.asarray(x)
         if array.ndim == 1 and len(names) == 1:
@@ -182,9 +182,9 @@ def as_columns(what: str, names: tuple[str, ...], x: Any) -> list[np.ndarray]:
                 f"{what} must have one column for each of {len(names)} kernels "
                 f"({', '.join(names)}), got shape {array.shape}"
             )
-        given = list(array.T)
+        values = list(array.T)
     columns = [
-        inputs_as_given(f"column {n!r} of {what}", v) for n, v in zip(names, given, strict=True)
+        inputs_as_given(f"column {n!r} of {what}", v) for n, v in zip(names, values, strict=True)
     ]
     lengths = {len(column) for column in columns}
     if len(lengths) > 1:
@@ -225,14 +225,16 @@ def place_all(inducing: Any, observed: Observed, names: tuple[str, ...]) -> list
                 f"all inputs or for each; got {rule!r}"
             )
     return [
-        place_inducing(DEFAULT if isinstance(rule, str) and rule == "auto" else rule, _nodes(own))
-        for rule, own in zip(rules, observed.inputs, strict=True)
+        place_inducing(
+            DEFAULT if isinstance(rule, str) and rule == "auto" else rule, _nodes(inputs)
+        )
+        for rule, inputs in zip(rules, observed.inputs, strict=True)
     ]
 
 
 DEFAULT = 64  # inducing points of an input, unless it has fewer distinct values
 
 
-def _nodes(own: Inputs) -> Observations:
-    columns: Any = (own.nodes, *[np.zeros(len(own.nodes))] * 3, own.origin)
+def _nodes(inputs: Inputs) -> Observations:
+    columns: Any = (inputs.nodes, *[np.zeros(len(inputs.nodes))] * 3, inputs.origin)
     return Observations(*columns)

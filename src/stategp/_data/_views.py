@@ -74,13 +74,13 @@ class View(eqx.Module):
 
     def fit(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Float[Array, ""]:
         """Σ E[log p(y | f)], to be differentiated once in reverse, in everything."""
-        still = jax.lax.stop_gradient((mean, variance))
-        found = jax.lax.stop_gradient(self.expected(likelihood, *still))
-        moved = jnp.sum(found.slope * (mean - still[0]))
-        moved += jnp.sum(found.curvature * (variance - still[1]))
+        mean_here, variance_here = jax.lax.stop_gradient((mean, variance))
+        expected = jax.lax.stop_gradient(self.expected(likelihood, mean_here, variance_here))
+        moved = jnp.sum(expected.slope * (mean - mean_here))
+        moved += jnp.sum(expected.curvature * (variance - variance_here))
         if not any(parameter.learned for parameter in all_parameters(likelihood)):
-            return found.value + moved
-        return self.log_density(likelihood, *still) + moved
+            return expected.value + moved
+        return self.log_density(likelihood, mean_here, variance_here) + moved
 
     @abc.abstractmethod
     def start(self, likelihood: Likelihood, guess: Any, shift: Latent) -> tuple[Latent, Latent]:
@@ -230,8 +230,8 @@ class Rows(InCells):
         blocks = self._blocks(mean, variance)
         width = self.t.shape[-1]
 
-        def step(_: None, given: Any) -> tuple[None, Any]:
-            block, *rest = given
+        def step(_: None, inputs: Any) -> tuple[None, Any]:
+            block, *rest = inputs
             inside = jnp.arange(width)[None] < block.filled[:, None]
             block = block._replace(weights=jnp.where(inside, block.weights, 0.0))
             block = block._replace(extra=jnp.broadcast_to(block.extra, block.t.shape))

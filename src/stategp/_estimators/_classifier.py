@@ -89,15 +89,16 @@ class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they h
                 f"{self.classes_[present].tolist()[0]!r}"
             )
         targets = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        found = [
+        posteriors = [
             fit_rows(self, kernels, likelihood, rows._replace(y=1.0 * (rows.y == target)))
             for target in targets
         ]
-        one = len(found) == 1
-        self.posterior_: Fitted | list[Fitted] = found[0] if one else found
-        self.kernel_ = learned_kernel(found[0]) if one else [learned_kernel(p) for p in found]
-        self.elbo_ = found[0].elbo if one else [p.elbo for p in found]
-        self.n_iter_ = max(steps_taken(p) for p in found)
+        one = len(posteriors) == 1
+        self.posterior_: Fitted | list[Fitted] = posteriors[0] if one else posteriors
+        learned = [learned_kernel(posterior) for posterior in posteriors]
+        self.kernel_ = learned[0] if one else learned
+        self.elbo_ = posteriors[0].elbo if one else [p.elbo for p in posteriors]
+        self.n_iter_ = max(steps_taken(p) for p in posteriors)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -110,15 +111,15 @@ class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they h
         """The probability of each class, in the order of `classes_`: (rows, classes)."""
         check_is_fitted(self)
         x = validate_data(self, X, reset=False)
-        found = self.posterior_ if isinstance(self.posterior_, list) else [self.posterior_]
+        posteriors = self.posterior_ if isinstance(self.posterior_, list) else [self.posterior_]
         points = padded_input(x)
-        columns = [np.asarray(posterior.predict_y(points)[0])[: len(x)] for posterior in found]
-        if len(found) == 1:
+        columns = [np.asarray(posterior.predict_y(points)[0])[: len(x)] for posterior in posteriors]
+        if len(posteriors) == 1:
             return np.column_stack([1 - columns[0], columns[0]])
         scores = np.column_stack(columns)
         total = scores.sum(axis=1, keepdims=True)
         # Where every class is denied beyond double precision, nothing tells them apart.
-        even = np.full_like(scores, 1 / len(found))
+        even = np.full_like(scores, 1 / len(posteriors))
         return np.divide(scores, total, out=even, where=total > 0)
 
 

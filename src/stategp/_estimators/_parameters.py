@@ -20,10 +20,12 @@ class WithKernel(BaseEstimator):  # type: ignore[misc]  # it has no types
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; with `deep`, those of the kernel (`kernel__lengthscale`) too."""
-        found: dict[str, Any] = super().get_params(deep)
+        parameters: dict[str, Any] = super().get_params(deep)
         if deep:
-            found |= {f"{_MARK}{name}": value for name, value in _parameters(self.kernel).items()}
-        return found
+            parameters |= {
+                f"{_MARK}{name}": value for name, value in _parameters(self.kernel).items()
+            }
+        return parameters
 
     def set_params(self, **params: Any) -> "WithKernel":
         """Change parameters by name, those of the kernel as `kernel__lengthscale`."""

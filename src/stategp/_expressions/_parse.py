@@ -73,10 +73,10 @@ class _Parser:
         return token
 
     def accept(self, symbol: str) -> bool:
-        found = self.next.kind == "symbol" and self.next.text == symbol
-        if found:
+        is_next = self.next.kind == "symbol" and self.next.text == symbol
+        if is_next:
             self.take()
-        return found
+        return is_next
 
     def close(self, closing: str, opening: Token) -> None:
         if not self.accept(closing):

@@ -183,8 +183,8 @@ def advice(name: str) -> str:
     return f"; known: {', '.join(NAMES)}.{suggestion(plain(name), list(_BY_NAME))}"
 
 
-def suggestion(given: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(given, known, n=1)
+def suggestion(unknown: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(unknown, known, n=1)
     if not close:
         return ""
     word = _BY_NAME.get(close[0])

@@ -102,10 +102,10 @@ class _Writer:
 
 def _labels(total: Sum) -> list[str]:
     """The label of each summand with its colon; empty where it has the name it gets anyway."""
-    own = [type(part).__name__.lower() for part in total.kernels]
+    usual_names = [type(part).__name__.lower() for part in total.kernels]
     needed = [
-        isinstance(part, Sum) or not re.fullmatch(rf"{name}(_\d+)?", given)
-        for part, name, given in zip(total.kernels, own, total.names, strict=True)
+        isinstance(part, Sum) or not re.fullmatch(rf"{name}(_\d+)?", actual)
+        for part, name, actual in zip(total.kernels, usual_names, total.names, strict=True)
     ]
     summands = [
         Sum(**{name: part}) if label else part

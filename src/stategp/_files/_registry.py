@@ -157,10 +157,10 @@ def defaults(cls: Any) -> Fields:
     """The fields that have a default, with it."""
     if not dataclasses.is_dataclass(cls):
         return dict(cls._field_defaults)
-    found: Fields = {}
+    defaults_by_name: Fields = {}
     for field in dataclasses.fields(cls):
         if field.default is not dataclasses.MISSING:
-            found[field.name] = field.default
+            defaults_by_name[field.name] = field.default
         elif field.default_factory is not dataclasses.MISSING:
-            found[field.name] = field.default_factory()
-    return found
+            defaults_by_name[field.name] = field.default_factory()
+    return defaults_by_name

@@ -98,7 +98,7 @@ class AdditiveTask(Task):
             tuple(chains[i] for i in order),
             tuple(centring[i] for i in order),
             tuple(moments[i] for i in order),
-            tuple(own.origin for own in self.observed.inputs),
+            tuple(inputs.origin for inputs in self.observed.inputs),
             Training(self.table, self.layout, sites),
             float(q.elbo),
             len(self.observed),

@@ -90,8 +90,8 @@ def observe_outputs(
     if len(inputs) != len(y):
         raise ValueError(f"x and y must be lists of equal lengths, got {len(inputs)} and {len(y)}")
     each: dict[str, list[Any]] = {}
-    for name, given in {**extras, "weights": weights}.items():
-        each[name] = list(given) if isinstance(given, list | tuple) else [given] * len(y)
+    for name, value in {**extras, "weights": weights}.items():
+        each[name] = list(value) if isinstance(value, list | tuple) else [value] * len(y)
         if len(each[name]) != len(y):
             raise ValueError(f"{name} must be a list with one entry for each of {len(y)} outputs")
     counts = each.pop("weights")
@@ -100,7 +100,7 @@ def observe_outputs(
             inputs[i],
             y[i],
             model.likelihood,
-            extras={name: given[i] for name, given in each.items()},
+            extras={name: values[i] for name, values in each.items()},
             weights=counts[i],
         )
         for i in range(len(y))

@@ -11,12 +11,12 @@ from stategp._posteriors import Posterior, marginals_at
 def as_levels(levels: Any) -> tuple[float, ...]:
     """Probabilities of intervals, as a tuple."""
     try:
-        found = tuple(float(level) for level in np.atleast_1d(levels))
+        probabilities = tuple(float(level) for level in np.atleast_1d(levels))
     except (TypeError, ValueError):
-        found = (np.nan,)
-    if not all(0 < level < 1 for level in found):
+        probabilities = (np.nan,)
+    if not all(0 < level < 1 for level in probabilities):
         raise ValueError(f"levels must lie between 0 and 1 (0.95 for 95 %), got {levels!r}")
-    return found
+    return probabilities
 
 
 def bound_names(level: float) -> tuple[str, str]:

@@ -63,8 +63,8 @@ def read_dates(texts: Sequence[str], source: Source, layout: str | None = None) 
     if not texts or _iso(texts[0]) is not None:
         return Dates([_iso_or_refused(text, source, row) for row, text in enumerate(texts)])
     for words, pattern in _LAYOUTS.items():
-        found = pattern.fullmatch(texts[0])
-        if found is None:
+        first_match = pattern.fullmatch(texts[0])
+        if first_match is None:
             continue
         matches = [_matched(pattern, text, texts[0], source, row) for row, text in enumerate(texts)]
         if words == "either":
@@ -73,7 +73,7 @@ def read_dates(texts: Sequence[str], source: Source, layout: str | None = None) 
         else:
             layout = None
         moments = [_moment(match, source, row, layout) for row, match in enumerate(matches)]
-        separator = found.groupdict().get("sep") or ""
+        separator = first_match.groupdict().get("sep") or ""
         return Dates(moments, layout, f"dates as {words.format(separator)}")
     if _TWO_DIGITS.fullmatch(texts[0]):
         raise source.refuse(
@@ -122,10 +122,10 @@ def _is_iso_only(texts: Sequence[str], layout: str) -> bool:
 
 
 def _in_format(texts: Sequence[str], source: Source, layout: str) -> list[datetime.datetime]:
-    found = []
+    dates = []
     for row, text in enumerate(texts):
         try:
-            found.append(datetime.datetime.strptime(text, layout))
+            dates.append(datetime.datetime.strptime(text, layout))
         except ValueError:
             raise source.refuse(
                 row, text, f", which is not of the form {source.option('date_format', layout)}"
@@ -134,7 +134,7 @@ def _in_format(texts: Sequence[str], source: Source, layout: str) -> list[dateti
             raise ValueError(
                 f"{source.option('date_format', layout)} is no format of dates"
             ) from None
-    return found
+    return dates
 
 
 def _matched(

@@ -106,8 +106,8 @@ class Forecaster:
         `trials` and `weights` are names of columns; `date_format` says how dates are written that
         are texts, where they do not show it ("%d/%m/%Y"); other options are those of `sg.fit`.
         """
-        given = dict(zip(EXTRAS, (noise_variance, exposure, trials), strict=True))
-        extras = {name: column for name, column in given.items() if column is not None}
+        extra_columns = dict(zip(EXTRAS, (noise_variance, exposure, trials), strict=True))
+        extras = {name: column for name, column in extra_columns.items() if column is not None}
         time, target = names_in(frame, time, target)
         if time == target:
             raise ValueError(f"time and target are both column {time!r}; they must differ")
@@ -135,8 +135,8 @@ class Forecaster:
             inducing=self.inducing, weights=counts, progress=progress, **columns, **options,
         )  # fmt: skip
         named = {"weights": weights, "date_format": date_format}
-        beside = extras | {name: v for name, v in named.items() if v is not None} | options
-        call = f"{self!r}.fit(frame, time={time!r}, target={target!r}{_written(beside)})"
+        arguments = extras | {name: v for name, v in named.items() if v is not None} | options
+        call = f"{self!r}.fit(frame, time={time!r}, target={target!r}{_written(arguments)})"
         self.fitted = Fitted(posterior, axis, time, target, kind_of(table), extras, call)
         return self
 
@@ -190,13 +190,13 @@ class Forecaster:
         (`exposure`, `trials`, `noise_variance`) is taken from the frame, or given by name, or the
         median of the data where there are times only.
         """
-        x, beside = self._numbers(times, options if of == "observation" else None)
-        return self._predict(x, beside, of=of, **options)
+        x, read_extras = self._numbers(times, options if of == "observation" else None)
+        return self._predict(x, read_extras, of=of, **options)
 
     def _predict(
         self,
         x: np.ndarray,
-        beside: dict[str, Any],
+        read_extras: dict[str, Any],
         *,
         levels: Any = 0.95,
         of: str = "observation",
@@ -208,7 +208,7 @@ class Forecaster:
         if of == "function":
             columns = function_columns(posterior, x, as_levels(levels))
         else:
-            columns = observation_columns(posterior, x, as_levels(levels), beside | extras)
+            columns = observation_columns(posterior, x, as_levels(levels), read_extras | extras)
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
     def components(self, times: Any = None, *, levels: Any = 0.95) -> Any:
@@ -224,9 +224,9 @@ class Forecaster:
         self, times: Any = None, num_samples: int = 10, *, seed: int = 0, **extras: Any
     ) -> Any:
         """A frame with a column for each joint sample of new observations: sample_0, sample_1, …"""
-        x, beside = self._numbers(times, extras)
+        x, read_extras = self._numbers(times, extras)
         fitted = self._fitted
-        drawn = fitted.posterior.sample_y(seed, x, num_samples, **(beside | extras))
+        drawn = fitted.posterior.sample_y(seed, x, num_samples, **(read_extras | extras))
         columns = {f"sample_{i}": np.asarray(path) for i, path in enumerate(drawn)}
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
@@ -241,13 +241,13 @@ class Forecaster:
         weights = None  # those of the fit, which the posterior looks up
         if frame is None:
             data = fitted.posterior.data
-            x, beside = self._numbers(None)
+            x, extras = self._numbers(None)
             y, weights = np.asarray(data.y), np.asarray(data.weights)
         else:
             table = as_frame(frame, fitted.time, fitted.target)
-            x, beside = self._numbers(table.to_native())
+            x, extras = self._numbers(table.to_native())
             y = number_column(table, fitted.target)
-        probability = fitted.posterior.tail_probability(x, y, weights=weights, **beside)
+        probability = fitted.posterior.tail_probability(x, y, weights=weights, **extras)
         columns = {
             fitted.target: y,
             "probability": np.asarray(probability),
@@ -329,11 +329,11 @@ class Forecaster:
         return {name: float(np.median(values)) for name in self._fitted.extras}
 
     def _numbers(
-        self, times: Any, given: Mapping[str, Any] | None = MappingProxyType({})
+        self, times: Any, passed: Mapping[str, Any] | None = MappingProxyType({})
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Times as numbers, and what the likelihood reads beside the target but is not given.
+        """Times as numbers, and what the likelihood reads beside the target but was not passed.
 
-        None in the place of what is given: nothing of the kind is read.
+        None in the place of what was passed: nothing of the kind is read.
         """
         fitted = self._fitted
         axis = fitted.axis
@@ -348,17 +348,17 @@ class Forecaster:
         table = as_frame(times, fitted.time)
         instants = time_column(table, fitted.time, axis.zone, axis.layout)
         x = axis.numbers(instants, f"column {fitted.time!r}")
-        beside = {}
+        extras = {}
         for name, column in fitted.extras.items():
-            if given is None or name in given:
+            if passed is None or name in passed:
                 continue
             if column not in table.columns:
                 raise ValueError(
                     f"there is no column {column!r}, which the fit read as {name}; add it, or "
                     f"give {name} as a number"
                 )
-            beside[name] = number_column(table, column)
-        return x, beside
+            extras[name] = number_column(table, column)
+        return x, extras
 
     def __repr__(self) -> str:
         shown = [] if self.kernel is None else [repr(self.kernel)]

@@ -222,5 +222,5 @@ def clock_times(kind: str, axis: TimeAxis, numbers: np.ndarray) -> np.ndarray:
     """Times as a clock in the zone of the data shows them."""
     if axis.zone is None:
         return axis.times(numbers)
-    found = times_series(kind, axis, "time", numbers).dt.replace_time_zone(None).to_numpy()
-    return np.asarray(found)
+    clock = times_series(kind, axis, "time", numbers).dt.replace_time_zone(None).to_numpy()
+    return np.asarray(clock)

@@ -155,7 +155,7 @@ def _shown_by(body: str) -> str:
 
 
 def _value(cell: _Cell, point: str, source: Source) -> float:
-    whole, found, decimals = cell.body.strip().partition(point)
+    whole, separator, decimals = cell.body.strip().partition(point)
     grouped = _GROUPED.fullmatch(whole)
     if grouped:
         whole = whole.replace(grouped["sep"], "")
@@ -164,4 +164,4 @@ def _value(cell: _Cell, point: str, source: Source) -> float:
         raise source.refuse(
             cell.row, cell.text, f", which does not read as a number with {point!r} before decimals"
         )
-    return cell.sign * float(f"{whole or 0}{'.' if found else ''}{decimals}{cell.power}")
+    return cell.sign * float(f"{whole or 0}{'.' if separator else ''}{decimals}{cell.power}")

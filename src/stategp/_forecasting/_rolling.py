@@ -87,15 +87,15 @@ def _scores(forecaster: Any, frame: Any, y: np.ndarray, level: float) -> dict[st
     names = ("log_density", "crps", "rmse", f"coverage_{100 * level:.6g}")
     if len(y) == 0:
         return dict.fromkeys(names, float("nan"))
-    x, beside = forecaster._numbers(frame)
-    there = marginals_at(forecaster.posterior, x, **beside)
+    x, extras = forecaster._numbers(frame)
+    there = marginals_at(forecaster.posterior, x, **extras)
     mean, _ = there.moments()
     lower, upper = there.quantiles([0.5 - level / 2, 0.5 + level / 2])
     inside = (np.asarray(lower) <= y) & (y <= np.asarray(upper))
-    found = (
+    scores = (
         np.mean(there.log_density(y)),
         np.mean(there.crps(y)),
         np.sqrt(np.mean((np.asarray(mean) - y) ** 2)),
         np.mean(inside),
     )
-    return dict(zip(names, map(float, found), strict=True))
+    return dict(zip(names, map(float, scores), strict=True))

@@ -117,21 +117,21 @@ def _by_months(x: np.ndarray, axis: TimeAxis, months: int, count: int) -> np.nda
     """Months after the last of x: on its day of the month, or at the end if all of x are there."""
     local = _local(x, axis)
     start, ends = local[-1], all(map(_ends_month, local))
-    found = []
+    dates = []
     for step in range(1, count + 1):
         year, month = divmod(12 * start.year + start.month - 1 + step * months, 12)
         if year > datetime.MAXYEAR:
             raise ValueError(f"the forecast goes beyond the year {datetime.MAXYEAR}")
         longest = calendar.monthrange(year, month + 1)[1]
         day = longest if ends else min(start.day, longest)
-        found.append(start.replace(year=year, month=month + 1, day=day))
-    return _numbers(found, axis, float(x[-1]))
+        dates.append(start.replace(year=year, month=month + 1, day=day))
+    return _numbers(dates, axis, float(x[-1]))
 
 
 def _by_days(last: float, axis: TimeAxis, step: int, count: int) -> np.ndarray:
     start = _local(np.array([last]), axis)[0]
     try:
-        found = [start + datetime.timedelta(days=step * i) for i in range(1, count + 1)]
+        dates = [start + datetime.timedelta(days=step * i) for i in range(1, count + 1)]
     except OverflowError:
         raise ValueError(f"the forecast goes beyond the year {datetime.MAXYEAR}") from None
-    return _numbers(found, axis, last)
+    return _numbers(dates, axis, last)

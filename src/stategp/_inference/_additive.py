@@ -80,9 +80,9 @@ def lay_out(
         alike.setdefault((structure, sizes), []).append(i)
     groups, order, node_counts = [], [], []
     for (_, (nodes, states)), members in alike.items():
-        own = np.stack([pad_last(observed.inputs[i].nodes, nodes) for i in members])
+        padded_nodes = np.stack([pad_last(observed.inputs[i].nodes, nodes) for i in members])
         places = np.stack([pad_last(inducing[i], states) for i in members])
-        groups.append(Group(tuple(members), jnp.asarray(own), jnp.asarray(places)))
+        groups.append(Group(tuple(members), jnp.asarray(padded_nodes), jnp.asarray(places)))
         order += members
         node_counts += [nodes] * len(members)
     return tuple(groups), observed.table(tuple(order), tuple(node_counts))
@@ -198,9 +198,9 @@ class System(NamedTuple):
         """P⁻¹ s, at the states."""
         return [
             jax.vmap(lambda p, f, v, n=group.inducing.shape[1] + 1: f(p.gather_linear(v, n)))(
-                projection, own, part
+                projection, means_of, part
             )
-            for group, projection, own, part in zip(
+            for group, projection, means_of, part in zip(
                 self.layout, self.shape.projections, self.maps, _groups(self.layout, s), strict=True
             )
         ]
@@ -209,8 +209,8 @@ class System(NamedTuple):
         """f at the nodes, from the means of pairs of states."""
         return flatten(
             [
-                jax.vmap(lambda p, v: p.means(v))(projection, own)
-                for projection, own in zip(self.shape.projections, pairs, strict=True)
+                jax.vmap(lambda p, v: p.means(v))(projection, pair)
+                for projection, pair in zip(self.shape.projections, pairs, strict=True)
             ]
         )
 
@@ -264,24 +264,24 @@ def joint_sites(
     layout: Layout,
     shape: Shape,
     mean: Flat,
-    found: Expected,
+    expected: Expected,
     start: Flat,
 ) -> NodeSites:
     """Where the data would rather have all components, moved together."""
-    weights = jnp.maximum(-2 * found.curvature, 0.0)
+    weights = jnp.maximum(-2 * expected.curvature, 0.0)
     system = System.of(layout, shape, table, weights)
-    b = table.collect(found.slope + weights * table.spread(mean))
+    b = table.collect(expected.slope + weights * table.spread(mean))
     s, m = system.solve(b, start, _STILL * table.total)
     if model.likelihood.log_concave:
         return NodeSites(s, system.precision)
-    precision = table.collect(-2 * found.curvature)
+    precision = table.collect(-2 * expected.curvature)
     return NodeSites(s + (precision - system.precision) * m, precision)
 
 
-def sites_alone(table: Table, mean: Flat, found: Expected) -> NodeSites:
+def sites_alone(table: Table, mean: Flat, expected: Expected) -> NodeSites:
     """Where the data would rather have each component, if the others stayed."""
-    precision = table.collect(-2 * found.curvature)
-    return NodeSites(table.collect(found.slope) + precision * mean, precision)
+    precision = table.collect(-2 * expected.curvature)
+    return NodeSites(table.collect(expected.slope) + precision * mean, precision)
 
 
 # --- the bound ---------------------------------------------------------------------------------
@@ -306,26 +306,26 @@ def additive_evaluate(
 
     The target is where all components go jointly, or, if `alone`, each as if the others stayed.
     """
-    own_sites = chain_sites(layout, shape, sites)
+    group_sites = chain_sites(layout, shape, sites)
     indefinite = not model.likelihood.log_concave
-    swept = sweep_all(shape, own_sites, indefinite)
+    swept = sweep_all(shape, group_sites, indefinite)
     marginals = tuple(one.marginals for one in swept)
     mean, variance = node_moments(shape, marginals)
     full_mean = level(model) + table.spread(mean)
     clip = model.likelihood.log_concave
-    found = table.expected(model.likelihood, full_mean, table.spread(variance), clip=clip)
+    data_terms = table.expected(model.likelihood, full_mean, table.spread(variance), clip=clip)
     wanted = sites
     if alone:
-        wanted = sites_alone(table, mean, found)
+        wanted = sites_alone(table, mean, data_terms)
     elif target:
-        wanted = joint_sites(model, table, layout, shape, mean, found, sites.linear)
-    parts = [found.value]
-    for one, site in zip(swept, own_sites, strict=True):
+        wanted = joint_sites(model, table, layout, shape, mean, data_terms, sites.linear)
+    parts = [data_terms.value]
+    for one, site in zip(swept, group_sites, strict=True):
         expected = jax.vmap(expected_log_sites)(site, one.marginals)
         parts += [jnp.sum(one.log_normaliser), -jnp.sum(expected)]
     terms = jnp.stack(parts)
     elbo = jnp.sum(terms)
-    rounding = rounding_of(terms, list(zip(own_sites, marginals, strict=True)))
+    rounding = rounding_of(terms, list(zip(group_sites, marginals, strict=True)))
     elbo = unless_lost(elbo, rounding, table.total, table.highest(model.likelihood))
     messages = tuple(one.messages for one in swept)
     return Q((sites,), marginals, messages, elbo, rounding, (wanted,))
@@ -336,13 +336,13 @@ def additive_gradient(
 ) -> Float[Array, ""]:
     """The bound at q, as a function of `model` and `shape` with q held fixed."""
     mean, variance = node_moments(shape, q.marginals)
-    still = jax.lax.stop_gradient((mean, variance, level(model)))
-    rows = still[2] + table.spread(still[0]), table.spread(still[1])
-    found = jax.lax.stop_gradient(table.expected(model.likelihood, *rows))
+    mean_here, variance_here, level_here = jax.lax.stop_gradient((mean, variance, level(model)))
+    rows = level_here + table.spread(mean_here), table.spread(variance_here)
+    expected = jax.lax.stop_gradient(table.expected(model.likelihood, *rows))
     partial = table.log_density(model.likelihood, *rows)
-    partial += level(model) * jnp.sum(found.slope)
-    partial += jnp.sum(table.collect(found.slope) * mean)
-    partial += jnp.sum(table.collect(found.curvature) * variance)
+    partial += level(model) * jnp.sum(expected.slope)
+    partial += jnp.sum(table.collect(expected.slope) * mean)
+    partial += jnp.sum(table.collect(expected.curvature) * variance)
     sites = chain_sites(layout, jax.lax.stop_gradient(shape), q.sites[0])
     for prior, site, messages in zip(shape.transitions, sites, q.messages, strict=True):
         partial += jnp.sum(jax.vmap(local_log_normaliser)(prior, site, messages))
@@ -362,8 +362,8 @@ def _search(
     if model.likelihood.conjugate:
         nothing = jnp.zeros(warm.linear.shape)
         rows = jnp.full(table.y.shape, level(model)), jnp.zeros(table.y.shape)
-        found = table.expected(model.likelihood, *rows)
-        sites = joint_sites(model, table, layout, shape, nothing, found, warm.linear)
+        expected = table.expected(model.likelihood, *rows)
+        sites = joint_sites(model, table, layout, shape, nothing, expected, warm.linear)
         q = additive_evaluate(model, table, layout, shape, sites, target=False)
         return Settling(q, jnp.ones(()), jnp.zeros(()), jnp.ones((), int), jnp.ones((), bool))
 
@@ -394,12 +394,12 @@ def additive_objective(
     def objective(vector: Float[Array, " parameters"]) -> tuple[Float[Array, ""], Settling]:
         moved = with_vector(model, vector)
         shape = additive_geometry(moved, layout)
-        still = jax.lax.stop_gradient((moved, shape))
-        found = jax.lax.stop_gradient(_search(still[0], table, layout, still[1], warm))
-        return additive_gradient(moved, table, layout, shape, found.q) + log_prior(moved), found
+        model_here, shape_here = jax.lax.stop_gradient((moved, shape))
+        settled = jax.lax.stop_gradient(_search(model_here, table, layout, shape_here, warm))
+        return additive_gradient(moved, table, layout, shape, settled.q) + log_prior(moved), settled
 
-    (value, found), gradient = jax.value_and_grad(objective, has_aux=True)(vector)
-    return value, gradient, found
+    (value, settled), gradient = jax.value_and_grad(objective, has_aux=True)(vector)
+    return value, gradient, settled
 
 
 @jax.jit

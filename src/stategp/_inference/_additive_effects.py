@@ -44,8 +44,8 @@ def averages(model: AdditiveGP, table: Table, layout: Layout, sites: NodeSites) 
     indefinite = not model.likelihood.log_concave
 
     def swept_with(linear: Flat) -> tuple[tuple[PairMarginals, ...], Flat]:
-        own = chain_sites(layout, shape, NodeSites(linear, sites.precision))
-        marginals = tuple(one.marginals for one in sweep_all(shape, own, indefinite))
+        group_sites = chain_sites(layout, shape, NodeSites(linear, sites.precision))
+        marginals = tuple(one.marginals for one in sweep_all(shape, group_sites, indefinite))
         return marginals, node_moments(shape, marginals)[0]
 
     # A linear term moves the mean by what it has in common with everything.
@@ -76,8 +76,8 @@ def joint_corrections(
     response of the mean.
     """
     shape = additive_geometry(model, layout)
-    own = chain_sites(layout, shape, sites)
-    swept = sweep_all(shape, own, not model.likelihood.log_concave)
+    group_sites = chain_sites(layout, shape, sites)
+    swept = sweep_all(shape, group_sites, not model.likelihood.log_concave)
     mean, variance = node_moments(shape, tuple(one.marginals for one in swept))
     rows = level(model) + table.spread(mean), table.spread(variance)
     weights = jnp.maximum(-2 * table.expected(model.likelihood, *rows).curvature, 0.0)
@@ -98,18 +98,18 @@ def joint_corrections(
 
     def read(pairs: list[Array], point: Float[Array, " points"]) -> Float[Array, ""]:
         total = -jnp.vdot(share, system.at_nodes(pairs))
-        for group, look, own in zip(layout, looks, pairs, strict=True):
-            at = jax.vmap(lambda p, v: p.means(v))(look, own) @ point
+        for group, look, means in zip(layout, looks, pairs, strict=True):
+            at = jax.vmap(lambda p, v: p.means(v))(look, means) @ point
             total += jnp.vdot(seen[np.asarray(group.members)], at)
         return total
 
     def correct(point: Float[Array, " points"]) -> Float[Array, ""]:
         response = []
-        for group, look, own in zip(layout, looks, system.maps, strict=True):
+        for group, look, means_of in zip(layout, looks, system.maps, strict=True):
             linear = seen[np.asarray(group.members)][:, None] * point[None]
             intervals = group.inducing.shape[1] + 1
             pulls = jax.vmap(lambda p, v, n=intervals: p.gather_linear(v, n))(look, linear)
-            response.append(jax.vmap(lambda f, v: f(v))(own, pulls))
+            response.append(jax.vmap(lambda f, v: f(v))(means_of, pulls))
         response = [a - b for a, b in zip(response, average, strict=True)]
         m = system.at_nodes(response)
         b = system.precision * m - table.collect(weights * table.spread(m))

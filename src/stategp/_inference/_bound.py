@@ -112,17 +112,17 @@ def latent_moments(
 def gather_sites(shape: Geometry, linear: Latent, precision: Latent) -> ChainSites:
     """Sites from a linear term and a precision of f at each node."""
     return tuple(
-        projection.gather(own_linear, own_precision, len(transitions.A))
-        for projection, transitions, own_linear, own_precision in zip(
+        projection.gather(linear_here, precision_here, len(transitions.A))
+        for projection, transitions, linear_here, precision_here in zip(
             shape.projections, shape.transitions, columns(linear), columns(precision), strict=True
         )
     )
 
 
-def wanted_sites(shape: Geometry, mean: Latent, found: Expected) -> ChainSites:
+def wanted_sites(shape: Geometry, mean: Latent, expected: Expected) -> ChainSites:
     """The sites that the data would rather have, at the latent mean without the mean function."""
-    precision = -2 * found.curvature
-    return gather_sites(shape, found.slope + precision * mean, precision)
+    precision = -2 * expected.curvature
+    return gather_sites(shape, expected.slope + precision * mean, precision)
 
 
 def starting_sites(model: GP, data: View, shape: Geometry, guess: Guess) -> ChainSites:
@@ -155,10 +155,10 @@ def evaluate(
     # Log-concave ones have negative precisions by rounding only.
     clip = project or model.likelihood.log_concave
     full_mean = mean + prior_mean(model, data.user_nodes)
-    found = data.expected(model.likelihood, full_mean, variance, clip=clip)
+    expected = data.expected(model.likelihood, full_mean, variance, clip=clip)
     conjugate = model.likelihood.conjugate and not project  # then the sites do not depend on q
-    target = sites if conjugate else wanted_sites(shape, mean, found)
-    parts = [found.value]
+    target = sites if conjugate else wanted_sites(shape, mean, expected)
+    parts = [expected.value]
     for one, site in zip(swept, sites, strict=True):
         parts += [one.log_normaliser, -expected_log_sites(site, one.marginals)]
     terms = jnp.stack(parts)

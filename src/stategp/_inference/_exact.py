@@ -103,11 +103,11 @@ def evidence(model: GP, data: View, inducing: States, limit: float = TRUSTED) ->
 
     total = at_states(seen.precision)
     average = at_states(seen.precision * seen.value) / jnp.where(total > 0, total, 1.0)
-    found, rounding = log_evidence(
+    log_density, rounding = log_evidence(
         prior_transitions(kernel, inducing), kernel.emission(), average, total
     )
     apart = jnp.sum(seen.precision * (seen.value - average[data.state]) ** 2)
-    return if_within(limit, found - (apart + seen.scale) / 2, rounding, data.total)
+    return if_within(limit, log_density - (apart + seen.scale) / 2, rounding, data.total)
 
 
 class _Seen(NamedTuple):
@@ -138,8 +138,8 @@ def careful_bound(model: GP, data: Observations, inducing: States) -> Float[Arra
         chain, rows, state = _pairs(prior), projection.rows.T, projection.interval
         residual = sum(projection.residual[1:], start=projection.residual[0])
     points = Scalars(rows, seen.value, seen.precision)
-    found, rounding = careful_log_evidence(chain, points, state)
-    value = found - (seen.scale + jnp.sum(seen.precision * residual)) / 2
+    log_density, rounding = careful_log_evidence(chain, points, state)
+    value = log_density - (seen.scale + jnp.sum(seen.precision * residual)) / 2
     return if_within(LARGEST, value, rounding, data.total)
 
 

@@ -176,11 +176,11 @@ def objective_and_gradient(
     def objective(vector: Float[Array, " parameters"]) -> tuple[Float[Array, ""], Settling]:
         moved = with_vector(model, vector)
         shape = geometry(moved, data.nodes, inducing, data.numbers)
-        still = jax.lax.stop_gradient((moved, shape))
-        sites = starting_sites(still[0], data, still[1], guess)
+        model_here, shape_here = jax.lax.stop_gradient((moved, shape))
+        sites = starting_sites(model_here, data, shape_here, guess)
         if not model.likelihood.conjugate:
             sites = jax.tree.map(lambda a, b: jnp.where(use_warm, a, b), warm, sites)
-        state = jax.lax.stop_gradient(_optimum(still[0], data, still[1], sites))
+        state = jax.lax.stop_gradient(_optimum(model_here, data, shape_here, sites))
         return with_gradient(moved, data, shape, state.q) + log_prior(moved), state
 
     (value, state), gradient = jax.value_and_grad(objective, has_aux=True)(vector)
@@ -203,8 +203,8 @@ def collapsed_bound(
 
 
 @collapsed_bound.defjvp
-def _move_bound(given: Any, tangents: Any) -> tuple[Any, Any]:
-    value, gradient = _bound_and_gradient(*given)
+def _move_bound(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    value, gradient = _bound_and_gradient(*primals)
     return value, jnp.dot(gradient, tangents[0])
 
 
@@ -219,12 +219,12 @@ def _bound_and_gradient(
 
 
 @_bound_and_gradient.defjvp
-def _move_gradient(given: Any, tangents: Any) -> tuple[Any, Any]:
+def _move_gradient(primals: Any, tangents: Any) -> tuple[Any, Any]:
     """Second derivatives, where q follows the hyperparameters in closed form.
 
     Elsewhere the gradient holds q fixed, and its derivative would lack how q moves.
     """
-    vector, model, data, inducing, guess = given
+    vector, model, data, inducing, guess = primals
     if not model.likelihood.conjugate:
         raise NotImplementedError(
             "the log posterior of the hyperparameters can be differentiated once for a "
@@ -345,6 +345,6 @@ def transfer_sites(
     mean, variance = latent_moments(old.projections, marginals)
     mean = mean + prior_mean(old_model, data.user_nodes)
     clip = model.likelihood.log_concave
-    found = data.expected(model.likelihood, mean, variance, clip=clip)
-    own = mean - prior_mean(model, data.user_nodes)
-    return wanted_sites(geometry(model, data.nodes, inducing), own, found)
+    expected = data.expected(model.likelihood, mean, variance, clip=clip)
+    centred = mean - prior_mean(model, data.user_nodes)
+    return wanted_sites(geometry(model, data.nodes, inducing), centred, expected)

@@ -27,8 +27,8 @@ def starting_model(model: GP, data: Observations, stretch: float = 1.0) -> GP:
     `stretch` multiplies the lengthscales that are.
     """
     guesses = _guesses(model, data, stretch)
-    kernels = tuple(_start(k, own) for k, own in zip(model.kernels, guesses, strict=True))
-    means = tuple(_start(m, own) for m, own in zip(model.means, guesses, strict=True))
+    kernels = tuple(_start(k, guess) for k, guess in zip(model.kernels, guesses, strict=True))
+    means = tuple(_start(m, guess) for m, guess in zip(model.means, guesses, strict=True))
     return GP(kernels, _start(model.likelihood, guesses[0]), means)
 
 
@@ -42,10 +42,10 @@ def search_scales(model: GP, data: Observations) -> np.ndarray:
 
 def _scales(owners: list[tuple[Any, "_Guesses"]]) -> np.ndarray:
     scales: list[Any] = []
-    for part, own in owners:  # in the order of the fields of the model, which is the vector's
+    for part, guess in owners:  # in the order of the fields of the model, which is the vector's
         for parameter in all_parameters(part):
             if parameter.learned:
-                size = 1.0 if parameter.constraint == "positive" else own.scale(parameter.role)
+                size = 1.0 if parameter.constraint == "positive" else guess.scale(parameter.role)
                 scales.append(np.full(parameter.value.size, size))
     return np.concatenate(scales) if scales else np.zeros(0)
 
@@ -53,7 +53,7 @@ def _scales(owners: list[tuple[Any, "_Guesses"]]) -> np.ndarray:
 def starting_additive(model: AdditiveGP, observed: Observed) -> AdditiveGP:
     """The additive model with every hyperparameter that was not given set from the data."""
     guesses = _additive_guesses(model, observed)
-    parts = [_start(k, own) for k, own in zip(model.kernels, guesses[:-1], strict=True)]
+    parts = [_start(k, guess) for k, guess in zip(model.kernels, guesses[:-1], strict=True)]
     likelihood, mean = (_start(part, guesses[-1]) for part in (model.likelihood, model.mean))
     return AdditiveGP(dict(zip(model.names, parts, strict=True)), likelihood, mean)
 
@@ -72,10 +72,10 @@ def _additive_guesses(model: AdditiveGP, observed: Observed) -> list["_Guesses"]
         data = observed.as_series(number)
         f = model.likelihood.guess(np.asarray(data.y), np.asarray(data.extra))
         robust = not model.likelihood.conjugate
-        own = _Guesses(np.asarray(data.x), f, float(data.origin), robust, 3.0)
-        guesses.append(own)
-    for own in guesses[:-1]:
-        own.variance /= count
+        guess = _Guesses(np.asarray(data.x), f, float(data.origin), robust, 3.0)
+        guesses.append(guess)
+    for guess in guesses[:-1]:
+        guess.variance /= count
     return guesses
 
 

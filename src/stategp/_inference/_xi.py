@@ -55,6 +55,6 @@ def difference(xi: MeanCholesky, transitions: Transitions) -> Sites:
     band = precision - prior_precision(transitions)
     sites = Sites.zeros(len(transitions.A), linear.shape[1])
     dim = linear.shape[1]
-    own = sites.precision.at[1:, :dim, :dim].set(band.diagonal)
-    across = own.at[1:-1, dim:, :dim].set(band.lower).at[1:-1, :dim, dim:].set(band.lower.mT)
+    alone = sites.precision.at[1:, :dim, :dim].set(band.diagonal)
+    across = alone.at[1:-1, dim:, :dim].set(band.lower).at[1:-1, :dim, dim:].set(band.lower.mT)
     return Sites(sites.linear.at[1:, :dim].set(linear), across)

@@ -40,8 +40,8 @@ class GP(eqx.Module):
         self.likelihood = as_likelihood(likelihood)
         latents = self.likelihood.latents
         self.kernels = tuple(as_kernel(k) for k in _one_for_each("kernel", kernel, latents))
-        given = mean if isinstance(mean, tuple | list) else (mean, *[None] * (latents - 1))
-        parts = _one_for_each("mean", given, latents)
+        each_mean = mean if isinstance(mean, tuple | list) else (mean, *[None] * (latents - 1))
+        parts = _one_for_each("mean", each_mean, latents)
         self.means = tuple(as_mean(part, number) for number, part in enumerate(parts))
 
     @property
@@ -97,13 +97,13 @@ def as_likelihood(likelihood: Any) -> Likelihood:
     return likelihood
 
 
-def _one_for_each(name: str, given: Any, latents: int) -> tuple[Any, ...]:
-    if not isinstance(given, tuple | list):
-        return (given,) * latents
-    if len(given) != latents:
+def _one_for_each(name: str, parts: Any, latents: int) -> tuple[Any, ...]:
+    if not isinstance(parts, tuple | list):
+        return (parts,) * latents
+    if len(parts) != latents:
         functions = "one latent function" if latents == 1 else f"{latents} latent functions"
-        raise ValueError(f"{name} has {len(given)} parts, but the likelihood reads {functions}")
-    return tuple(given)
+        raise ValueError(f"{name} has {len(parts)} parts, but the likelihood reads {functions}")
+    return tuple(parts)
 
 
 def as_mean(mean: object, number: int) -> Mean:

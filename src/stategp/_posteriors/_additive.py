@@ -69,8 +69,8 @@ class AdditivePosterior(Predicts):
         columns = self._relative(x_new)
         mean, variance = self._level, jnp.zeros(())
         for chain, x in zip(self.chains, columns, strict=True):
-            own_mean, own_variance = predict(chain, padded(x))
-            mean, variance = mean + own_mean[: len(x)], variance + own_variance[: len(x)]
+            mean_here, variance_here = predict(chain, padded(x))
+            mean, variance = mean + mean_here[: len(x)], variance + variance_here[: len(x)]
         if joint:
             variance = variance + self._corrections(columns, None)
         return mean, variance
@@ -82,12 +82,12 @@ class AdditivePosterior(Predicts):
         that leaves. From a dictionary or a data frame, the columns it has are enough.
         """
         names = self.model.names
-        given = column_names(x_new)
-        if given is not None:
-            names = tuple(name for name in names if name in given)
+        known = column_names(x_new)
+        if known is not None:
+            names = tuple(name for name in names if name in known)
             if not names:
                 raise ValueError(f"x_new has none of the inputs {', '.join(self.model.names)}")
-        found = {}
+        effects = {}
         for name, x in zip(names, self._relative(x_new, names), strict=True):
             i = self.model.names.index(name)
             mean, variance = (v[: len(x)] for v in predict(self.chains[i], padded(x)))
@@ -97,8 +97,8 @@ class AdditivePosterior(Predicts):
                 columns = [x if j == i else None for j in range(len(self.chains))]
                 variance = variance + self._corrections(columns, i, centred=True)
             centred = jnp.maximum(variance - 2 * shared + spread, 0.0)
-            found[name] = mean - average, centred
-        return found
+            effects[name] = mean - average, centred
+        return effects
 
     def covariance(self, x: Any, x2: Any = None) -> Float[Array, "points others"]:
         """The joint covariance of f at two sets of rows (of one, unless `x2` is given).
@@ -130,8 +130,8 @@ class AdditivePosterior(Predicts):
         negative = not self.model.likelihood.log_concave
         total = jnp.full((count, len(columns[0])), self._level)
         for number, (chain, x) in enumerate(zip(self.chains, columns, strict=True)):
-            own = jax.random.fold_in(as_key(key), number)
-            total = total + sample(chain, own, padded(x), count, negative)[:, : len(x)]
+            chain_key = jax.random.fold_in(as_key(key), number)
+            total = total + sample(chain, chain_key, padded(x), count, negative)[:, : len(x)]
         return total
 
     @property

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int
 
 from stategp._linalg import apply, dot, times, transpose
 from stategp._posteriors._pointwise import padded
-from stategp._posteriors._states import Given, Strand, Swept, block_size
+from stategp._posteriors._states import Conditional, Strand, Swept, block_size
 from stategp._runtime import pad_last, padded_size
 from stategp._state_projection import Rows, StateProjection, bridges
 from stategp.chain import Affine, follow
@@ -45,7 +45,7 @@ def joint_covariance(
     entries = max(len(visited), len(whole)) * strand.kernel.state_dim**2
     most = min(block_size(entries), padded_size(len(x2)))
     columns = -(-len(x2) // most) * most
-    found = _covariance(
+    covariance = _covariance(
         strand,
         jnp.asarray(visited),
         whole,
@@ -53,7 +53,7 @@ def joint_covariance(
         rows,
         indefinite,
     )
-    return found[: len(x), : len(x2)]
+    return covariance[: len(x), : len(x2)]
 
 
 class Shared(NamedTuple):
@@ -67,10 +67,10 @@ class Shared(NamedTuple):
     def of(swept: Swept, x: Points, rows: Rows) -> "Shared":
         """From the conditionals at x."""
         at = swept.project(x, rows)
-        given = Given.of(swept, at)
-        found, slope = swept.innovations, given.slope[0]
-        right = apply(found.carried[..., at.interval], apply(given.left, slope))
-        right = right + apply(found.covariance[..., at.interval], at.gain[0])
+        conditional = Conditional.of(swept, at)
+        innovations, slope = swept.innovations, conditional.slope[0]
+        right = apply(innovations.carried[..., at.interval], apply(conditional.left, slope))
+        right = right + apply(innovations.covariance[..., at.interval], at.gain[0])
         return Shared(at, slope, right)
 
 
@@ -85,9 +85,9 @@ def _covariance(
 ) -> Float[Array, "points others"]:
     swept = Swept.of(strand, indefinite)
     dim = swept.transitions.A.shape[-1]
-    found, marginals = swept.innovations, strand.marginals
-    between = _products_between(found.carried, visited)
-    onward = times(between, found.carried[..., visited])  # from left state to left state
+    innovations, marginals = swept.innovations, strand.marginals
+    between = _products_between(innovations.carried, visited)
+    onward = times(between, innovations.carried[..., visited])  # from left state to left state
     lefts = jnp.moveaxis(marginals.covariance[:, :dim, :dim], 0, -1)
     mine = Shared.of(swept, x, rows)
     place = jnp.searchsorted(visited, mine.at.interval)
@@ -104,12 +104,15 @@ def _covariance(
         behind = times(transpose(between), behind)
         apart = dot(mine.slope[:, None], ahead[..., place])
         apart = apart + dot(mine.right[:, None], behind[..., place])
-        own, interval = theirs.at.interval, mine.at.interval
-        left = jnp.einsum("in,ijm,jm->nm", mine.slope, lefts[..., own], theirs.slope)
+        their_interval, my_interval = theirs.at.interval, mine.at.interval
+        left = jnp.einsum("in,ijm,jm->nm", mine.slope, lefts[..., their_interval], theirs.slope)
         step = jnp.einsum(
-            "in,ijm,jm->nm", mine.at.gain[0], found.covariance[..., own], theirs.at.gain[0]
+            "in,ijm,jm->nm",
+            mine.at.gain[0],
+            innovations.covariance[..., their_interval],
+            theirs.at.gain[0],
         )
-        together = jnp.where(interval[:, None] == own[None], left + step, 0.0)
+        together = jnp.where(my_interval[:, None] == their_interval[None], left + step, 0.0)
         return apart.T + together + bridges(strand.kernel, mine.at, theirs.at)
 
     columns = jax.lax.map(block, others)

@@ -91,10 +91,10 @@ class DeepPosterior(eqx.Module):
     def functions(self) -> dict[str, Any]:
         """The posterior of every function: by name, a list where there are several."""
         return {
-            name: [self._function((name, i)) for i in range(len(given))]
-            if isinstance(given, tuple)
+            name: [self._function((name, i)) for i in range(len(layers))]
+            if isinstance(layers, tuple)
             else self._function((name, None))
-            for name, given in self.model.layers.items()
+            for name, layers in self.model.layers.items()
         }
 
     def save(self, path: Any) -> None:
@@ -105,8 +105,8 @@ class DeepPosterior(eqx.Module):
         layer = self.model.layer(path)
         gp = GP(layer.kernel, Gaussian(), layer.mean)
         origin = jnp.zeros(())
-        own = (self.sites[path],), (self.marginals[path],)
-        return Function(Chain(gp, layer.inducing, origin, *own), self.indefinite)
+        sites, marginals = (self.sites[path],), (self.marginals[path],)
+        return Function(Chain(gp, layer.inducing, origin, sites, marginals), self.indefinite)
 
     def predict_f(
         self, x_new: Any, number: int = 0, *, samples: int = _SAMPLES, seed: int = 0

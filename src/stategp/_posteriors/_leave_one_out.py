@@ -82,9 +82,9 @@ def weights_of(data: Observations, x: np.ndarray, y: np.ndarray) -> np.ndarray:
             f"the fit had weights, but observation {at} (y = {y[at]}) is not among those fitted, "
             "or more often here than there: give weights="
         )
-    found = np.ones(len(y))
-    found[asked] = weights[order[position]]
-    return found
+    weights_in_fit = np.ones(len(y))
+    weights_in_fit[asked] = weights[order[position]]
+    return weights_in_fit
 
 
 def _occurrences(groups: np.ndarray) -> np.ndarray:

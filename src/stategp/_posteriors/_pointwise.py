@@ -33,8 +33,8 @@ def over_blocks(function: Callable[[Any], Any], columns: Any, size: int = BLOCK)
         padding = [(0, -points % size)] + [(0, 0)] * (column.ndim - 1)
         return jnp.pad(column, padding, mode="edge").reshape(-1, size, *column.shape[1:])
 
-    found = jax.lax.map(function, jax.tree.map(cut, columns))
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:points], found)
+    blocks = jax.lax.map(function, jax.tree.map(cut, columns))
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:points], blocks)
 
 
 def check_levels(levels: Any) -> np.ndarray:

@@ -156,8 +156,8 @@ def predict(chain: Chain, x: Points) -> tuple[Latent, Latent]:
 
     if len(x) <= BLOCK:
         return block(x)
-    found = jax.lax.map(block, x.reshape(-1, BLOCK))
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
+    moments = jax.lax.map(block, x.reshape(-1, BLOCK))
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), moments)
 
 
 @jax.jit
@@ -180,13 +180,13 @@ def _split(
     dims = np.arange(len(projection.weights) // 2)
     moments, first_dim, first_block = [], 0, 0
     for kernel in summands:
-        own = (dims >= first_dim) & (dims < first_dim + kernel.state_dim)
+        in_summand = (dims >= first_dim) & (dims < first_dim + kernel.state_dim)
         blocks = len(kernel.blocks())
         part = Projection(
             projection.interval,
             tuple(
                 projection.weights[i] if mine else jnp.zeros_like(projection.weights[i])
-                for i, mine in enumerate(np.tile(own, 2))
+                for i, mine in enumerate(np.tile(in_summand, 2))
             ),
             projection.residual[first_block : first_block + blocks],
         )

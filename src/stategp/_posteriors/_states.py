@@ -58,8 +58,10 @@ class Swept(NamedTuple):
     def of(strand: Strand, indefinite: bool) -> "Swept":
         """One pass over the chain; `indefinite` if sites may be negative."""
         transitions = prior_transitions(strand.kernel, strand.inducing)
-        found = innovations(transitions, strand.sites, strand.marginals, indefinite=indefinite)
-        return Swept(strand, transitions, found)
+        q_innovations = innovations(
+            transitions, strand.sites, strand.marginals, indefinite=indefinite
+        )
+        return Swept(strand, transitions, q_innovations)
 
     def project(self, x: Points, rows: Rows) -> StateProjection:
         """What the states around x say about rows of the state there."""
@@ -67,7 +69,7 @@ class Swept(NamedTuple):
         return project_states(strand.kernel, strand.inducing, x, self.transitions, rows)
 
 
-class Given(NamedTuple):
+class Conditional(NamedTuple):
     """R s(x) given the state on its left under q: N(mean + slope · (left − its mean), …)."""
 
     mean: Float[Array, "rows points"]
@@ -75,7 +77,7 @@ class Given(NamedTuple):
     left: Float[Array, "dim dim points"]  # the covariance of the left state
 
     @staticmethod
-    def of(swept: Swept, at: StateProjection) -> "Given":
+    def of(swept: Swept, at: StateProjection) -> "Conditional":
         """What q says of the innovations, put into the conditionals."""
         interval, marginals = at.interval, swept.strand.marginals
         dim = swept.transitions.A.shape[-1]
@@ -83,7 +85,7 @@ class Given(NamedTuple):
         mean = mean + apply(at.gain, swept.innovations.mean[:, interval])
         slope = at.carried - times(at.gain, swept.innovations.pull[..., interval])
         left = jnp.moveaxis(marginals.covariance[:, :dim, :dim], 0, -1)[..., interval]
-        return Given(mean, slope, left)
+        return Conditional(mean, slope, left)
 
 
 Moments = tuple[Float[Array, "points rows"], Float[Array, "points rows rows"]]
@@ -97,11 +99,11 @@ def row_moments(strand: Strand, x: Points, rows: Rows, indefinite: bool) -> Mome
 
     def block(x: Points) -> Moments:
         at = swept.project(x, rows)
-        given = Given.of(swept, at)
+        conditional = Conditional.of(swept, at)
         spread = times(at.gain, roots[..., at.interval])
-        covariance = times(times(given.slope, given.left), transpose(given.slope))
+        covariance = times(times(conditional.slope, conditional.left), transpose(conditional.slope))
         covariance = covariance + at.residual + times(spread, transpose(spread))
-        return given.mean.T, jnp.moveaxis((covariance + transpose(covariance)) / 2, -1, 0)
+        return conditional.mean.T, jnp.moveaxis((covariance + transpose(covariance)) / 2, -1, 0)
 
     mean, covariance = over_blocks(block, x, block_size(math.prod(rows.shape)))
     return mean, covariance
@@ -132,17 +134,19 @@ def sample_rows(
     """Joint samples of R s(x): of the states and innovations under q, and of the bridges."""
     swept = Swept.of(strand, indefinite)
     at = swept.project(x, rows)
-    given = Given.of(swept, at)
+    conditional = Conditional.of(swept, at)
     chain_key, bridge_key = jax.random.split(key)
-    found = swept.innovations
-    white = jax.random.normal(chain_key, (len(found.mean), num_samples, found.mean.shape[-1]))
-    noise = times(psd_cholesky(found.covariance), white)
+    q_innovations = swept.innovations
+    dim, intervals = q_innovations.mean.shape
+    white = jax.random.normal(chain_key, (dim, num_samples, intervals))
+    noise = times(psd_cholesky(q_innovations.covariance), white)
     # States on the left of every interval, measured from their means.
-    lefts = follow(Affine(found.carried, noise), jnp.zeros(noise.shape[:2]))
+    lefts = follow(Affine(q_innovations.carried, noise), jnp.zeros(noise.shape[:2]))
     inside, across = _prior_innovations(strand, bridge_key, x, num_samples)
     bridge = times(rows[..., None], inside) - times(at.gain, across[..., at.interval])
-    moved = times(given.slope, lefts[..., at.interval]) + times(at.gain, noise[..., at.interval])
-    return jnp.transpose(given.mean[:, None] + moved + bridge, (1, 2, 0))
+    moved = times(conditional.slope, lefts[..., at.interval])
+    moved = moved + times(at.gain, noise[..., at.interval])
+    return jnp.transpose(conditional.mean[:, None] + moved + bridge, (1, 2, 0))
 
 
 def _prior_innovations(
@@ -171,7 +175,7 @@ class Part(NamedTuple):
     kernel: Kernel
     first: int
 
-    def rows(self, wanted: Float[Array, "rows own"], dim: int) -> Rows:
+    def rows(self, wanted: Float[Array, "rows summand"], dim: int) -> Rows:
         """Rows of the summand's own state as rows of the whole one."""
         after = dim - self.first - self.kernel.state_dim
         return jnp.pad(wanted, ((0, 0), (self.first, after)))

@@ -60,15 +60,15 @@ class TellsStates(eqx.Module):
         >>> mean.shape, covariance.shape
         ((2, 3), (2, 3, 3))
         """
-        found = []
+        moments = []
         x = self._points(x_new)
         for part in parts_of(self._chain.model.kernels, component):
             wanted = part.rows(jnp.eye(part.kernel.state_dim), self._dim(part.number))
-            found.append(self._moments(x, part.number, wanted))
-        if len(found) == 1:
-            return found[0]
-        blocks = jax.vmap(jax.scipy.linalg.block_diag)(*(covariance for _, covariance in found))
-        return jnp.concatenate([mean for mean, _ in found], axis=1), blocks
+            moments.append(self._moments(x, part.number, wanted))
+        if len(moments) == 1:
+            return moments[0]
+        blocks = jax.vmap(jax.scipy.linalg.block_diag)(*(covariance for _, covariance in moments))
+        return jnp.concatenate([mean for mean, _ in moments], axis=1), blocks
 
     def predict_derivative(
         self, x_new: Any, order: Any = 1, *, component: str | None = None
@@ -89,10 +89,11 @@ class TellsStates(eqx.Module):
         True
         """
         orders = check_orders(order)
-        x, found = self._points(x_new), []
+        x, moments = self._points(x_new), []
         for part in parts_of(self._chain.model.kernels, component):
-            own = part.kernel.derivatives(max(orders))[jnp.asarray(orders)]
-            mean, covariance = self._moments(x, part.number, part.rows(own, self._dim(part.number)))
+            derivatives = part.kernel.derivatives(max(orders))[jnp.asarray(orders)]
+            rows = part.rows(derivatives, self._dim(part.number))
+            mean, covariance = self._moments(x, part.number, rows)
             if component is None:
                 centre = self._chain.model.means[part.number]
                 columns = [
@@ -100,10 +101,10 @@ class TellsStates(eqx.Module):
                     for k in orders
                 ]
                 mean = mean + jnp.stack(columns, axis=1)
-            found.append((mean, covariance))
+            moments.append((mean, covariance))
         mean, covariance = (
             parts[0] if len(parts) == 1 else jnp.stack(parts, axis=-1)
-            for parts in zip(*found, strict=True)
+            for parts in zip(*moments, strict=True)
         )
         return (mean[:, 0], covariance[:, 0, 0]) if np.ndim(order) == 0 else (mean, covariance)
 
@@ -127,13 +128,13 @@ class TellsStates(eqx.Module):
         count, x = as_count(num_samples), self._points(x_new)
         drawn = []
         for part in parts_of(self._chain.model.kernels, component):
-            own = part.rows(jnp.eye(part.kernel.state_dim), self._dim(part.number))
+            rows = part.rows(jnp.eye(part.kernel.state_dim), self._dim(part.number))
             if count == 0 or len(x) == 0:
-                drawn.append(jnp.zeros((count, len(x), len(own))))
+                drawn.append(jnp.zeros((count, len(x), len(rows))))
                 continue
             strand = Strand.of(self._chain, part.number)
             seed = jax.random.fold_in(as_key(key), part.number)
-            drawn.append(sample_rows(strand, seed, padded(x), own, count, self._negative))
+            drawn.append(sample_rows(strand, seed, padded(x), rows, count, self._negative))
         return jnp.concatenate(drawn, axis=-1)[:, : len(x)]
 
     def covariance(

@@ -13,11 +13,11 @@ class Progress:
         self.prefix, self.remark = "", ""
 
     @staticmethod
-    def of(given: Any) -> "Progress":
+    def of(progress: Any) -> "Progress":
         """What the argument `progress` asks for: None shows it on a terminal."""
-        if isinstance(given, Progress):
-            return given
-        return Progress(sys.stderr.isatty() if given is None else bool(given))
+        if isinstance(progress, Progress):
+            return progress
+        return Progress(sys.stderr.isatty() if progress is None else bool(progress))
 
     def note(self, remark: str) -> None:
         """What the steps to come are for."""

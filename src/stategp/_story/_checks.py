@@ -121,8 +121,8 @@ def _autocorrelation(rows: np.ndarray) -> tuple[np.ndarray, int]:
     power = np.mean(away**2)
     if lags < 1 or not power > 0:
         return np.zeros(0), 0
-    found = [np.mean(away[:, lag:] * away[:, :-lag]) / power for lag in range(1, lags + 1)]
-    return np.array(found), rows.shape[0] * (length - 1)
+    correlations = [np.mean(away[:, lag:] * away[:, :-lag]) / power for lag in range(1, lags + 1)]
+    return np.array(correlations), rows.shape[0] * (length - 1)
 
 
 def user_units(relative: np.ndarray, origin: int | float, observed: int = 0) -> np.ndarray:

@@ -208,13 +208,13 @@ def _quantiles(story: Story) -> Panel:
     )
 
 
-def trace_panel(told: Account) -> Panel:
+def trace_panel(account: Account) -> Panel:
     """The objective at each step of the fit."""
-    values, steps = told.trace, np.arange(float(len(told.trace)))
+    values, steps = account.trace, np.arange(float(len(account.trace)))
     across = Axis("Step", (0.0, max(len(values) - 1.0, 1.0)), whole=True)
     title = "Objective at each step"
     if len(values) == 0 or not np.any(np.isfinite(values)):
-        why = outcome_in_words(told)
+        why = outcome_in_words(account)
         return Panel("trace", title, across, Axis("Objective (nats)"), (), instead=why)
     seen = values[np.isfinite(values)]
     low, high = float(seen.min()), float(seen.max())
@@ -231,16 +231,16 @@ def trace_panel(told: Account) -> Panel:
     )
 
 
-def outcome_in_words(told: Account) -> str:
+def outcome_in_words(account: Account) -> str:
     """How the fit went and how long it took."""
-    if not told.outcome:
+    if not account.outcome:
         return "Nothing was optimised: the hyperparameters were taken as given."
-    return f"{told.outcome[0].upper()}{told.outcome[1:]}. {seconds(told)} in all."
+    return f"{account.outcome[0].upper()}{account.outcome[1:]}. {seconds(account)} in all."
 
 
-def seconds(told: Account) -> str:
+def seconds(account: Account) -> str:
     """How long the fit took, for reading: the same words wherever it is said."""
-    return f"{told.total_seconds:,.1f} s"
+    return f"{account.total_seconds:,.1f} s"
 
 
 def _gaps(story: Story) -> list[Mark]:

@@ -65,8 +65,9 @@ def portray(
             "effects and functions are shown of additive and deep posteriors "
             f"(sg.AdditivePosterior, sg.DeepPosterior), got {type(posterior).__name__}"
         )
-    told = account(posterior, title=name if title is None else title, unit="", notes=(), call=call)
-    return Portrait(**told, panels=tuple(panels), about=about, observations=observations)
+    title = name if title is None else title
+    shared = account(posterior, title=title, unit="", notes=(), call=call)
+    return Portrait(**shared, panels=tuple(panels), about=about, observations=observations)
 
 
 def _effects(posterior: AdditivePosterior, level: float) -> list[Panel]:

@@ -22,8 +22,8 @@ def recount(posterior: Any, options: dict[str, Any]) -> Story | Portrait:
         return portray(posterior, **options)
     story = getattr(posterior, "story", None)
     if callable(story):  # that of a Forecaster, which knows its dates
-        told: Story = story(**options)
-        return told
+        account: Story = story(**options)
+        return account
     raise ValueError(
         "pictures and reports are made of a posterior from sg.fit or sg.condition, or of an "
         f"sg.Forecaster, got {type(posterior).__name__}"

@@ -229,17 +229,17 @@ def _grid_extras(
 ) -> tuple[dict[str, Any], list[str]]:
     """Exposure and the like of a new observation: as given, or the median of the data."""
     name = posterior.model.likelihood.extra
-    given = dict(extras or {})
-    if name is None or name in given:
-        return given, []
+    passed = dict(extras or {})
+    if name is None or name in passed:
+        return passed, []
     values = np.asarray(posterior.data.extra)
     usual = float(np.median(values))
     if np.all(values == usual):
-        return {**given, name: usual}, []
+        return {**passed, name: usual}, []
     about = (
         f"Intervals are those of an observation with {name} {usual:.4g}, the median of the data."
     )
-    return {**given, name: usual}, [about.replace("_", " ")]
+    return {**passed, name: usual}, [about.replace("_", " ")]
 
 
 def _curve(there: Marginals, levels: tuple[float, ...], shown: np.ndarray) -> Curve:

@@ -91,18 +91,20 @@ def _coverage(ranks: np.ndarray, levels: tuple[float, ...], discrete: bool) -> l
     """
     remarks = []
     for wide in (True, False):
-        said, worst = [], False
+        findings, worst = [], False
         for level in levels:
             share = float(np.mean(np.abs(2 * ranks - 1) <= level))
             chance = _CHANCE * np.sqrt(level * (1 - level) / len(ranks))
             if abs(share - level) <= max(chance, 0.01) or (share > level) != wide:
                 continue
-            said.append(f"the {100 * level:.4g} % interval holds {share:.1%} of the observations")
+            findings.append(
+                f"the {100 * level:.4g} % interval holds {share:.1%} of the observations"
+            )
             worst = worst or 1 - share > 2 * (1 - level)
-        if said:
+        if findings:
             how = "wider than they need to be" if wide else "too narrow"
             parts = " (of those on its bounds, the part that belongs to it)" if discrete else ""
-            text = f"{', '.join(said)}{parts}: intervals are {how}."
+            text = f"{', '.join(findings)}{parts}: intervals are {how}."
             remarks.append(Remark("bad" if worst else "look", text[0].upper() + text[1:]))
     return remarks
 

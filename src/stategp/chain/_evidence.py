@@ -56,17 +56,17 @@ def log_evidence(
 def _forward(transitions: Transitions, h: Any, value: Any, precision: Any) -> tuple[Any, Any]:
     A, Q = transitions.A[:-1], transitions.Q[:-1]  # beyond the last state nothing is seen
 
-    def step(before: Moments, given: Any) -> Moments:
-        seen = _see(before, h, *given)
-        gain = given[-1] * seen.shrink * seen.covariance
+    def step(before: Moments, at_state: Any) -> Moments:
+        seen = _see(before, h, *at_state)
+        gain = at_state[-1] * seen.shrink * seen.covariance
         keep = jnp.eye(len(h)) - outer(gain, h)
         left = _times(_times(keep, _covariance(seen.predicted)), keep.T)
         covariance = left + outer(gain, seen.shrink * seen.covariance)
-        return _beside(covariance, _mean(seen.predicted) + gain * seen.surprise)
+        return _joined(covariance, _mean(seen.predicted) + gain * seen.surprise)
 
-    def local(before: Moments, given: Any) -> tuple[_Seen, Float[Array, ""]]:
-        seen = _see(before, h, *given)
-        return seen, jnp.log(seen.shrink) - given[-1] * seen.shrink * seen.surprise**2
+    def local(before: Moments, at_state: Any) -> tuple[_Seen, Float[Array, ""]]:
+        seen = _see(before, h, *at_state)
+        return seen, jnp.log(seen.shrink) - at_state[-1] * seen.shrink * seen.surprise**2
 
     before, (seen, terms) = _walk(step, local, len(h), (A, Q, value, precision))
     rounding = _EPS * jnp.sum(_lost(A, h, value, precision, seen))
@@ -95,23 +95,23 @@ def _backward(kept: Any, cotangents: tuple[Float[Array, ""], Float[Array, ""]]) 
     weight = precision * seen.shrink
     gain, pull = weight[:, None] * seen.covariance, weight * seen.surprise
 
-    def before_it(after: Moments, given: Any) -> Moments:
+    def before_it(after: Moments, recursive: Any) -> Moments:
         """Derivatives in the moments before an observation from those in the moments after it."""
-        gain, weight, pull = given
+        gain, weight, pull = recursive
         keep = jnp.eye(len(h)) - outer(gain, h)
         moved = _times(keep.T, after)
         covariance = _times(_covariance(moved), keep) + pull * symmetric(outer(_mean(moved), h))
         covariance += (pull**2 - weight) / 2 * outer(h, h)
-        return _beside(covariance, _mean(moved) + pull * h)
+        return _joined(covariance, _mean(moved) + pull * h)
 
-    def step(after: Moments, given: Any) -> Moments:
-        recursive, A, _ = given
+    def step(after: Moments, at_state: Any) -> Moments:
+        recursive, A, _ = at_state
         back = _times(A.T, before_it(after, recursive))
-        return _beside(_times(_covariance(back), A), _mean(back))
+        return _joined(_times(_covariance(back), A), _mean(back))
 
-    def local(after: Moments, given: Any) -> Any:
+    def local(after: Moments, at_state: Any) -> Any:
         """By m⁺ = m + w g e and P⁺ = P − w g gᵀ with g = P h, v = h·g, w = j / (1 + j v)."""
-        recursive, A, (before, seen) = given
+        recursive, A, (before, seen) = at_state
         _, weight, pull = recursive
         g, e = seen.covariance, seen.surprise
         on_mean, stretched = dot(_mean(after), g), apply(_covariance(after), g)
@@ -127,11 +127,11 @@ def _backward(kept: Any, cotangents: tuple[Float[Array, ""], Float[Array, ""]]) 
         d_A = 2 * _times(_covariance(at), carried) + outer(_mean(at), _mean(before))
         return d_A, _covariance(at), d_h, d_value, d_precision
 
-    given = ((gain, weight, pull), A, (before, seen))
-    _, (d_A, d_Q, d_h, d_value, d_precision) = _walk(step, local, len(h), given, reverse=True)
+    inputs = ((gain, weight, pull), A, (before, seen))
+    _, (d_A, d_Q, d_h, d_value, d_precision) = _walk(step, local, len(h), inputs, reverse=True)
     d_A, d_Q = (jnp.pad(leaf, ((0, 1), (0, 0), (0, 0))) for leaf in (d_A, d_Q))
-    found = (Transitions(d_A, d_Q), jnp.sum(d_h, axis=0), d_value, d_precision)
-    return jax.tree.map(lambda leaf: cotangents[0] * leaf, found)
+    derivatives = (Transitions(d_A, d_Q), jnp.sum(d_h, axis=0), d_value, d_precision)
+    return jax.tree.map(lambda leaf: cotangents[0] * leaf, derivatives)
 
 
 log_evidence.defvjp(_forward, _backward)
@@ -141,7 +141,7 @@ def _walk(
     step: Callable[[Moments, Any], Moments],
     local: Callable[[Moments, Any], Any],
     dim: int,
-    given: Any,
+    inputs: Any,
     *,
     reverse: bool = False,
 ) -> tuple[Float[Array, "states dim columns"], Any]:
@@ -149,17 +149,19 @@ def _walk(
     start = jnp.zeros((dim, dim + 1))
     if dim > _ONE_KERNEL:
 
-        def both(now: Moments, own: Any) -> tuple[Moments, Any]:
-            return step(now, own), (now, local(now, own))
+        def both(now: Moments, at_state: Any) -> tuple[Moments, Any]:
+            return step(now, at_state), (now, local(now, at_state))
 
-        return jax.lax.scan(both, start, given, reverse=reverse)[1]
-    _, moments = jax.lax.scan(lambda now, own: (step(now, own), now), start, given, reverse=reverse)
-    return moments, jax.vmap(local)(moments, given)
+        return jax.lax.scan(both, start, inputs, reverse=reverse)[1]
+    _, moments = jax.lax.scan(
+        lambda now, at_state: (step(now, at_state), now), start, inputs, reverse=reverse
+    )
+    return moments, jax.vmap(local)(moments, inputs)
 
 
 def _see(before: Moments, h: Any, A: Any, Q: Any, value: Any, precision: Any) -> _Seen:
     carried = _times(A, before)
-    predicted = _beside(_times(_covariance(carried), A.T) + Q, _mean(carried))
+    predicted = _joined(_times(_covariance(carried), A.T) + Q, _mean(carried))
     covariance = apply(_covariance(predicted), h)
     variance = dot(h, covariance)
     surprise = value - dot(h, _mean(predicted))
@@ -174,7 +176,7 @@ def _mean(moments: Moments) -> Float[Array, " dim"]:
     return moments[:, -1]
 
 
-def _beside(covariance: Float[Array, "dim dim"], mean: Float[Array, " dim"]) -> Moments:
+def _joined(covariance: Float[Array, "dim dim"], mean: Float[Array, " dim"]) -> Moments:
     return jnp.concatenate([covariance, mean[:, None]], axis=1)
 
 

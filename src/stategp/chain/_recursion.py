@@ -70,12 +70,12 @@ def blocks(length: int, dim: int) -> tuple[Callable[[Any], Any], Callable[..., A
     return to_blocks, from_blocks
 
 
-def over_blocks(step: Any, start: Any, given: Any, *, reverse: bool = False) -> tuple[Any, Any]:
+def over_blocks(step: Any, start: Any, inputs: Any, *, reverse: bool = False) -> tuple[Any, Any]:
     """`lax.scan` over blocks, without a loop if there is one only."""
-    if jax.tree.leaves(given)[0].shape[0] > 1:
-        return jax.lax.scan(step, start, given, reverse=reverse)
-    last, found = step(start, jax.tree.map(lambda leaf: leaf[0], given))
-    return last, jax.tree.map(lambda leaf: leaf[None], found)
+    if jax.tree.leaves(inputs)[0].shape[0] > 1:
+        return jax.lax.scan(step, start, inputs, reverse=reverse)
+    last, outputs = step(start, jax.tree.map(lambda leaf: leaf[0], inputs))
+    return last, jax.tree.map(lambda leaf: leaf[None], outputs)
 
 
 def _fastest(length: int, dim: int) -> How:
@@ -108,10 +108,10 @@ def _parallel(step: Any, combine: Any, elements: Any, start: Any) -> Any:
         ]
 
     def lower(lifted: list[Any]) -> Any:
-        own = [
+        unlifted = [
             leaf.reshape(*shape, leaf.shape[-1]) for leaf, shape in zip(lifted, shapes, strict=True)
         ]
-        return jax.tree.unflatten(structure, own)
+        return jax.tree.unflatten(structure, unlifted)
 
     def combine_lifted(first: list[Any], second: list[Any]) -> list[Any]:
         return lift(combine(lower(first), lower(second)))

@@ -58,11 +58,11 @@ class PairMarginals(eqx.Module):
         """The pairs of a chain given by its mean and the factor of its precision."""
         band = xi.covariance_band()
         means = jnp.pad(xi.mean, ((1, 1), (0, 0)))
-        own, cross = (
+        diagonal, cross = (
             jnp.pad(part, ((1, 1), (0, 0), (0, 0))) for part in (band.diagonal, band.lower)
         )
-        top = jnp.concatenate([own[:-1], cross.mT], axis=2)
-        bottom = jnp.concatenate([cross, own[1:]], axis=2)
+        top = jnp.concatenate([diagonal[:-1], cross.mT], axis=2)
+        bottom = jnp.concatenate([cross, diagonal[1:]], axis=2)
         return PairMarginals(
             jnp.concatenate([means[:-1], means[1:]], axis=1),
             jnp.concatenate([top, bottom], axis=1),
@@ -71,9 +71,9 @@ class PairMarginals(eqx.Module):
     def to_mean_cholesky(self) -> MeanCholesky:
         """The same distribution as mean and factor of the precision (where that exists)."""
         dim = self.mean.shape[-1] // 2
-        own = self.covariance[:-1, dim:, dim:]  # every state is the right end of one interval
+        diagonal = self.covariance[:-1, dim:, dim:]  # every state is the right end of one interval
         with_previous = self.covariance[1:-1, dim:, :dim]
-        band = BlockTridiagonal(own, with_previous)
+        band = BlockTridiagonal(diagonal, with_previous)
         return MeanCholesky(self.mean[:-1, dim:], reverse_subset_inverse(band))
 
 

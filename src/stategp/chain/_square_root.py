@@ -190,12 +190,12 @@ def _backward(kept: Any, cotangents: tuple[Array, Array]) -> Any:
         jax.tree.map(lambda leaf, where=where: leaf[where], (pasts, futures))
         for where in (order.steps, order.points)
     )
-    found = (
+    derivatives = (
         Transitions(*jax.vmap(of_step)(A, *at_steps)),
         jax.vmap(of_point)(points, *at_points),
     )
     nowhere = jax.tree.map(lambda leaf: np.zeros(leaf.shape, jax.dtypes.float0), order)
-    return (*jax.tree.map(lambda leaf: cotangents[0] * leaf, found), nowhere)
+    return (*jax.tree.map(lambda leaf: cotangents[0] * leaf, derivatives), nowhere)
 
 
 _evidence.defvjp(_forward, _backward)

@@ -90,8 +90,8 @@ def sweep(
     start = _nothing(transitions.A.shape[-1])
     to_blocks, from_blocks = blocks(*transitions.A.shape[:2])
 
-    def go_right(left: _Gaussians, given: tuple[Transitions, Sites]) -> tuple[_Gaussians, Any]:
-        elements = _kept(absorb(*given))
+    def go_right(left: _Gaussians, inputs: tuple[Transitions, Sites]) -> tuple[_Gaussians, Any]:
+        elements = _kept(absorb(*inputs))
         before = _filter(elements, left, how)
         updated, log_scales = _kept(_update(before, elements))
         predicted = _kept(_predict(updated, elements))
@@ -99,8 +99,8 @@ def sweep(
         end = jax.tree.map(lambda leaf: leaf[..., -1], predicted)
         return end, (before, predicted, backward, jnp.sum(log_scales))
 
-    def go_left(right: _Gaussians, given: tuple[_Gaussians, _Backward]) -> tuple[_Gaussians, Any]:
-        predicted, backward = given
+    def go_left(right: _Gaussians, inputs: tuple[_Gaussians, _Backward]) -> tuple[_Gaussians, Any]:
+        predicted, backward = inputs
         rights = _smooth(backward, right, how)
         first = jax.tree.map(lambda leaf: leaf[..., 0], (rights, backward))
         return _smooth_one(*first), (*_later_sites(predicted, rights), _pairs(backward, rights))
@@ -138,9 +138,9 @@ def local_log_normaliser(
 
     @jax.checkpoint
     def one_block(
-        total: Float[Array, ""], given: tuple[Transitions, Sites, Messages]
+        total: Float[Array, ""], inputs: tuple[Transitions, Sites, Messages]
     ) -> tuple[Float[Array, ""], None]:
-        prior, site, near = given
+        prior, site, near = inputs
         elements = absorb(prior, site)
         updated, log_scales = _update(near.before, elements)
         right = _predict(updated, elements)
@@ -148,8 +148,8 @@ def local_log_normaliser(
         return total + jnp.sum(log_scales) + later, None
 
     to_blocks, _ = blocks(*transitions.A.shape[:2])
-    given = (*to_blocks((transitions, sites)), messages)
-    return over_blocks(one_block, jnp.zeros(()), given)[0]
+    inputs = (*to_blocks((transitions, sites)), messages)
+    return over_blocks(one_block, jnp.zeros(()), inputs)[0]
 
 
 def kl_to_prior(sites: Sites, posterior: Swept) -> Float[Array, ""]:

@@ -69,12 +69,12 @@ _VOWEL = _Source(
 
 
 def _locate(source: _Source, folder: Folder | None) -> Path:
-    given = folder or os.environ.get("STATEGP_DATA")
-    if given is not None:
-        path = Path(given) / source.path
+    data_folder = folder or os.environ.get("STATEGP_DATA")
+    if data_folder is not None:
+        path = Path(data_folder) / source.path
         if not path.is_file():
             where = "the folder given" if folder else "STATEGP_DATA"
-            raise FileNotFoundError(f"{path} does not exist ({where} is {given})")
+            raise FileNotFoundError(f"{path} does not exist ({where} is {data_folder})")
         return path
     try:
         import pooch

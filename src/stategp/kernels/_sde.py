@@ -97,8 +97,10 @@ def _in_blocks(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tupl
     if number <= 1:
         return discretise(F, diffusion, dt)
     blocks = jnp.pad(dt, (0, number * _BLOCK - len(dt))).reshape(number, _BLOCK)
-    found = jax.lax.map(lambda block: discretise(F, diffusion, block), blocks)
-    A, Q = (jnp.moveaxis(each, 0, 2).reshape(len(F), len(F), -1)[..., : len(dt)] for each in found)
+    matrices = jax.lax.map(lambda block: discretise(F, diffusion, block), blocks)
+    A, Q = (
+        jnp.moveaxis(each, 0, 2).reshape(len(F), len(F), -1)[..., : len(dt)] for each in matrices
+    )
     return A, Q
 
 

@@ -82,8 +82,9 @@ class Likelihood(eqx.Module):
 
         slopes, curvatures = [], []
         for latent in range(self.latents):
-            own = jnp.arange(self.latents) == latent  # the direction of this latent function
-            along = jnp.broadcast_to(1.0 * (own[0] if self.latents == 1 else own), mean.shape)
+            chosen = jnp.arange(self.latents) == latent  # the direction of this latent function
+            chosen = chosen[0] if self.latents == 1 else chosen
+            along = jnp.broadcast_to(1.0 * chosen, mean.shape)
             slopes.append(jax.jvp(lambda m: terms(m, variance), (mean,), (along,))[1])
             curvatures.append(jax.jvp(lambda v: terms(mean, v), (variance,), (along,))[1])
         if self.latents == 1:

@@ -53,8 +53,8 @@ class Beta(Likelihood):
         return betainc(jnp.maximum(a, least), jnp.maximum(b, least), y)
 
     def coordinate(self, mean: Points, variance: Points, extra: Points) -> Coordinate:
-        own = 4 * jnp.cosh(jnp.clip(mean / 2, -3.0, 3.0)) ** 2 / (1 + self.precision.value)
-        return Coordinate("logit", mean, jnp.sqrt(variance + own))
+        noise = 4 * jnp.cosh(jnp.clip(mean / 2, -3.0, 3.0)) ** 2 / (1 + self.precision.value)
+        return Coordinate("logit", mean, jnp.sqrt(variance + noise))
 
     def bounds(self, extra: Points) -> tuple[Points | float, Points | float]:
         return 0.0, 1.0

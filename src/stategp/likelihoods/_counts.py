@@ -143,9 +143,9 @@ def _log_rates(y: np.ndarray, exposure: np.ndarray) -> np.ndarray:
     return np.log((y + 1) / (exposure + 1 / overall))
 
 
-def _log_counts(log_rate: Points, variance: Points, own: Array | float) -> Coordinate:
-    """Of counts, the logarithm of one more; `own` is the variance that is relative to the rate."""
-    noise = own + jax.nn.sigmoid(-log_rate)  # 1 / (1 + rate)
+def _log_counts(log_rate: Points, variance: Points, relative_variance: Array | float) -> Coordinate:
+    """Of counts, the logarithm of one more, whose noise has a part relative to the rate."""
+    noise = relative_variance + jax.nn.sigmoid(-log_rate)  # 1 / (1 + rate)
     return Coordinate("log1p", jax.nn.softplus(log_rate), jnp.sqrt(variance + noise))
 
 

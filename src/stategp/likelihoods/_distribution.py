@@ -178,10 +178,10 @@ def _solve(cdf: Function, level: Values, whole: Function | None) -> Values:
         narrow = upper - lower <= 1e-14 * (1 + jnp.abs(z))
         if whole is not None:
             narrow |= whole(upper) - whole(lower) < 0.25
-        found = _Bracket(state.step + 1, lower, upper, z, new, slope, there | narrow)
+        moved = _Bracket(state.step + 1, lower, upper, z, new, slope, there | narrow)
         # What is found stays.
-        rest = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), found[1:], state[1:])
-        return _Bracket(found.step, *rest)
+        rest = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), moved[1:], state[1:])
+        return _Bracket(moved.step, *rest)
 
     start = jnp.arcsinh(target)
     far, zeros = jnp.full_like(level, _FARTHEST), jnp.zeros_like(level)

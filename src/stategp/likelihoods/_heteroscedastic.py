@@ -64,10 +64,10 @@ class HeteroscedasticGaussian(Likelihood):
         return jax.nn.logsumexp(logs, axis=0, b=jnp.asarray(weights).reshape(shape))
 
     def continued_cdf(self, y: Points, mean: Latent, variance: Latent, extra: Points) -> Points:
-        def given_noise(f: Points) -> Points:
+        def cdf_at_noise(f: Points) -> Points:
             return ndtr((y - mean[..., 0]) / jnp.sqrt(variance[..., 0] + jnp.exp(f)))
 
-        return average(given_noise, mean[..., 1], variance[..., 1])
+        return average(cdf_at_noise, mean[..., 1], variance[..., 1])
 
     def sample(self, key: PRNGKeyArray, f: Latent, extra: Points) -> Points:
         return f[..., 0] + jnp.exp(f[..., 1] / 2) * jax.random.normal(key, f.shape[:-1])

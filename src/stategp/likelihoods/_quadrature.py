@@ -117,10 +117,11 @@ def _is_wide(mean: Several, variance: Several) -> Bool[Array, "..."]:
 
 def _spread(mean: Several, variance: Several) -> tuple[Several, Several]:
     """The standard deviation, and a zero whose derivative in a tiny variance is one."""
-    still = jax.lax.stop_gradient(variance)
-    wide = _is_wide(jax.lax.stop_gradient(mean), still)
+    constant_variance = jax.lax.stop_gradient(variance)
+    wide = _is_wide(jax.lax.stop_gradient(mean), constant_variance)
     root = jnp.sqrt(jnp.where(wide, variance, 1.0))
-    return jnp.where(wide, root, jnp.sqrt(still)), jnp.where(wide, 0.0, variance - still)
+    deviation = jnp.where(wide, root, jnp.sqrt(constant_variance))
+    return deviation, jnp.where(wide, 0.0, variance - constant_variance)
 
 
 def several_expectation(

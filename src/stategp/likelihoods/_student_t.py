@@ -73,8 +73,8 @@ class StudentT(Likelihood):
 
     def predict(self, mean: Points, variance: Points, extra: Points) -> tuple[Points, Points]:
         df = self.df.value
-        own = self.scale.value**2 * df / jnp.where(df > 2, df - 2, 1.0)
-        return mean, variance + jnp.where(df > 2, own, jnp.inf)
+        noise_variance = self.scale.value**2 * df / jnp.where(df > 2, df - 2, 1.0)
+        return mean, variance + jnp.where(df > 2, noise_variance, jnp.inf)
 
     def tilted(
         self, y: Points, mean: Points, variance: Points, extra: Points, power: float = 1.0
@@ -90,8 +90,10 @@ class StudentT(Likelihood):
         )
 
     def continued_cdf(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
-        own = self.scale.value**2
-        return 0.5 + _half_mixture(y - mean, variance, own, self.df.value / 2, 2 * self.quadrature)
+        squared_scale = self.scale.value**2
+        return 0.5 + _half_mixture(
+            y - mean, variance, squared_scale, self.df.value / 2, 2 * self.quadrature
+        )
 
     def coordinate(self, mean: Points, variance: Points, extra: Points) -> Coordinate:
         return Coordinate("real", mean, jnp.sqrt(variance + self.scale.value**2))
@@ -126,9 +128,9 @@ def _expected_log1p(z: Points, spread: Points, nodes: int) -> Points:
 
 
 def _half_mixture(
-    residual: Points, variance: Points, own: Array, half_df: Array, nodes: int
+    residual: Points, variance: Points, squared_scale: Array, half_df: Array, nodes: int
 ) -> Points:
-    """E[Φ(residual / √(variance + own/u)) − ½] for u ~ Gamma(half_df, half_df), over log u."""
+    """E[Φ(residual / √(variance + scale²/u)) − ½] for u ~ Gamma(half_df, half_df), over log u."""
     half_df = jnp.minimum(half_df, 1e7)  # a normal, from long before
     # The mass falls like exp(half_df · log u) to the left, and the rest like √u.
     left = jnp.sqrt(2 * _DROP / half_df) + _DROP / (half_df + 0.5)
@@ -138,7 +140,7 @@ def _half_mixture(
     def term(total: Points, index: Array) -> tuple[Points, None]:
         log_u = step * index - left
         mass = jnp.exp(half_df * (log_u - jnp.expm1(log_u)))
-        score = residual / jnp.sqrt(variance + own * jnp.exp(-log_u))
+        score = residual / jnp.sqrt(variance + squared_scale * jnp.exp(-log_u))
         return total + mass * (ndtr(score) - 0.5), None
 
     total, _ = jax.lax.scan(term, jnp.zeros_like(residual), jnp.arange(nodes + 1.0))

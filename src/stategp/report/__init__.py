@@ -38,24 +38,24 @@ def write_report(posterior: Any, path: Any, **options: Any) -> None:
 
 def render(posterior: Any, **options: Any) -> str:
     """The report as text; arguments are those of `write_report`."""
-    told = recount(posterior, options)
+    account = recount(posterior, options)
     read = resources.files("stategp.report").joinpath
-    if isinstance(told, Story):
+    if isinstance(account, Story):
         parts = [read(name).read_text("utf-8") for name in _SCRIPTS]
         script = "\n".join(['"use strict";', *parts])
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        allowed, pieces = f"'sha256-{digest}'", story_pieces(told)
+        allowed, pieces = f"'sha256-{digest}'", story_pieces(account)
         pieces["scripts"] = (
             f'<script type="application/json" id="carried">{pieces["carried"]}</script>\n'
             f"<script>{script}</script>"
         )
     else:
-        allowed, pieces = "'none'", portrait_pieces(told) | {"scripts": ""}
-    pieces |= about_fit(told) | {
-        "version": escape(told.versions["stategp"]),
+        allowed, pieces = "'none'", portrait_pieces(account) | {"scripts": ""}
+    pieces |= about_fit(account) | {
+        "version": escape(account.versions["stategp"]),
         "script_source": allowed,
         "style": read("report.css").read_text("utf-8"),
-        "title": escape(told.title),
+        "title": escape(account.title),
     }
     template = read("template.html").read_text("utf-8")
     return re.sub(r"\{\{(\w+)\}\}", lambda match: pieces[match[1]], template)

@@ -80,24 +80,24 @@ class _Shelf:
 
 
 def _layer(mark: Mark, shelf: _Shelf, level: float) -> dict[str, Any]:
-    said = {"colour": mark.colour, "name": mark.name, "key": mark.key, "shown": mark.shown}
+    layer = {"colour": mark.colour, "name": mark.name, "key": mark.key, "shown": mark.shown}
     match mark:
         case Line():
-            return {**said, "kind": "line", "x": shelf(mark.x, True), "y": shelf(mark.y)}
+            return {**layer, "kind": "line", "x": shelf(mark.x, True), "y": shelf(mark.y)}
         case Fill():
             bounds = {"lower": shelf(mark.lower), "upper": shelf(mark.upper)}
-            said["name"] = mark.name or interval_name(level)
+            layer["name"] = mark.name or interval_name(level)
             x = shelf(mark.x, True)
-            return {**said, "kind": "fill", "x": x, **bounds, "shade": mark.shade}
+            return {**layer, "kind": "fill", "x": x, **bounds, "shade": mark.shade}
         case Dots():
-            return {**said, "kind": "dots", **_data(_numbers(mark.x), mark.y)}
+            return {**layer, "kind": "dots", **_data(_numbers(mark.x), mark.y)}
         case Spans():
-            return {**said, "kind": "spans", "spans": _numbers(mark.spans).tolist()}
+            return {**layer, "kind": "spans", "spans": _numbers(mark.spans).tolist()}
         case Rule():
-            return {**said, "kind": "rule", "at": float(_numbers(mark.x)[0])}
+            return {**layer, "kind": "rule", "at": float(_numbers(mark.x)[0])}
         case Rug():
             kept = _numbers(mark.x)[:: -(-len(mark.x) // _MOST_MARKS)]
-            return {**said, "kind": "rug", "x": shelf(kept, True)}
+            return {**layer, "kind": "rug", "x": shelf(kept, True)}
     raise TypeError(f"no way to carry {type(mark).__name__}")
 
 

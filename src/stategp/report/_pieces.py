@@ -29,16 +29,16 @@ from stategp.report._text import aligned, escape, in_words, number, span_in_word
 _MOST_ROWS = 400  # of the forecast table; all are in the file that can be saved
 
 
-def about_fit(told: Account) -> dict[str, str]:
+def about_fit(account: Account) -> dict[str, str]:
     """What every report says: how the fit went, what was learned, how it was made."""
     return {
-        "badge": _badge(told),
-        "hyperparameters": _hyperparameters(told),
-        "outcome": escape(outcome_in_words(told)),
-        "trace": draw(trace_panel(told)) if len(told.trace) > 1 else "",
-        "call": f'<pre tabindex="0">{escape(told.call)}</pre>' if told.call else "",
-        "model": escape(told.model),
-        "versions": escape(" · ".join(f"{name} {at}" for name, at in told.versions.items())),
+        "badge": _badge(account),
+        "hyperparameters": _hyperparameters(account),
+        "outcome": escape(outcome_in_words(account)),
+        "trace": draw(trace_panel(account)) if len(account.trace) > 1 else "",
+        "call": f'<pre tabindex="0">{escape(account.call)}</pre>' if account.call else "",
+        "model": escape(account.model),
+        "versions": escape(" · ".join(f"{name} {at}" for name, at in account.versions.items())),
     }
 
 
@@ -102,19 +102,19 @@ def _lead(story: Story) -> str:
     return f"{between}{ahead}."
 
 
-def _badge(told: Account) -> str:
+def _badge(account: Account) -> str:
     badges = []
-    if told.converged is not None:
-        words = "Fit converged" if told.converged else "Fit did not converge"
-        badges.append(("good" if told.converged else "bad", words))
-    if isinstance(told, Story):
+    if account.converged is not None:
+        words = "Fit converged" if account.converged else "Fit did not converge"
+        badges.append(("good" if account.converged else "bad", words))
+    if isinstance(account, Story):
         verdicts = {
             "good": "Model fits the data",
             "look": "Something to look at",
             "bad": "Model does not fit the data",
             "unknown": "Too few data to judge the model",
         }
-        kind = told.remarks[0].kind
+        kind = account.remarks[0].kind
         badges.append((kind, verdicts[kind]))
     return "\n".join(f'<p class="badge {kind}">{words}</p>' for kind, words in badges)
 
@@ -137,11 +137,11 @@ def _facts(story: Story) -> str:
     return _listed([*facts, *_time(story)])
 
 
-def _time(told: Account) -> list[tuple[str, ...]]:
-    if told.converged is None:
+def _time(account: Account) -> list[tuple[str, ...]]:
+    if account.converged is None:
         return []
-    steps = max(len(told.trace) - 1, 0)
-    return [("Time to fit", seconds(told), f"{steps} step{'' if steps == 1 else 's'}")]
+    steps = max(len(account.trace) - 1, 0)
+    return [("Time to fit", seconds(account), f"{steps} step{'' if steps == 1 else 's'}")]
 
 
 def _listed(facts: Iterable[tuple[str, ...]]) -> str:
@@ -291,8 +291,8 @@ def _scores(story: Story) -> str:
     return table(["score", "value"], [names, texts], {1})
 
 
-def _hyperparameters(told: Account) -> str:
-    rows = told.hyperparameters
+def _hyperparameters(account: Account) -> str:
+    rows = account.hyperparameters
     columns: Sequence[Sequence[str]] = [
         [row.name for row in rows],
         [f"{row.value} {row.unit}".strip() for row in rows],

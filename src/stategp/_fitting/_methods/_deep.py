@@ -117,8 +117,10 @@ def _natural_step(optimiser: optax.GradientTransformation, indefinite: bool) -> 
     def step(
         state: DeepState, model: DeepGP, outputs: Any, at: Any, scales: Array, size: Any, key: Any
     ) -> tuple[DeepState, Float[Array, ""]]:
-        own = _take(outputs, at)
-        return deep_step(optimiser, state, model, own, scales, size, key, indefinite=indefinite)
+        minibatch = _take(outputs, at)
+        return deep_step(
+            optimiser, state, model, minibatch, scales, size, key, indefinite=indefinite
+        )
 
     return step
 

@@ -115,9 +115,9 @@ def _laplace_objective(
     def objective(vector: Float[Array, " parameters"]) -> Float[Array, ""]:
         moved = with_vector(model, vector)
         shape = geometry(moved, data.nodes, inducing)
-        still = jax.lax.stop_gradient((moved, shape))
-        sites = starting_sites(still[0], data, still[1], guess)
-        state = settle_fully(still[0], data, still[1], sites, evaluate_mode)
+        model_here, shape_here = jax.lax.stop_gradient((moved, shape))
+        sites = starting_sites(model_here, data, shape_here, guess)
+        state = settle_fully(model_here, data, shape_here, sites, evaluate_mode)
         mode = jax.lax.stop_gradient(state.q.marginals[0])
         return _evidence(moved, data, shape, mode) + log_prior(moved)
 

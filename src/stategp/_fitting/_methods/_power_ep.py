@@ -231,8 +231,8 @@ def _ep_objective(
     def objective(vector: Float[Array, " parameters"]) -> Float[Array, ""]:
         moved = with_vector(model, vector)
         shape = geometry(moved, data.nodes, inducing)
-        still = jax.lax.stop_gradient((moved, shape))
-        state = jax.lax.stop_gradient(_propagate(still[0], data, still[1], guess, method))
+        model_here, shape_here = jax.lax.stop_gradient((moved, shape))
+        state = jax.lax.stop_gradient(_propagate(model_here, data, shape_here, guess, method))
         return _evidence(moved, data, shape, state, method.power) + log_prior(moved)
 
     value, gradient = jax.value_and_grad(objective)(vector)
