@@ -32,6 +32,7 @@ OTHERS = [
     "automatic-inducing",
     "hostile",
     "signal-to-noise",
+    "default-fits",
 ]
 
 
