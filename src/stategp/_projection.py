@@ -103,8 +103,8 @@ class Projection(eqx.Module):
 
     def gather_linear(self, linear: Points, intervals: int) -> Float[Array, "intervals pair"]:
         """The linear part of `gather`."""
-        own = linear.reshape(self.weights[0].shape)
-        return self._add(own[None] * self.rows, intervals)
+        on_grid = linear.reshape(self.weights[0].shape)
+        return self._add(on_grid[None] * self.rows, intervals)
 
     def _add(
         self, values: Float[Array, "columns cells *order"], intervals: int
@@ -132,9 +132,9 @@ class AtStates(eqx.Module):
     def marginals(self, pairs: PairMarginals) -> tuple[Points, Points]:
         """Mean and variance of f at the points under q."""
         dim = len(self.emission)
-        own = slice(1, None), slice(0, dim)  # every state is the left end of one interval
-        mean = pairs.mean[own] @ self.emission
-        variance = (pairs.covariance[(*own, own[1])] @ self.emission) @ self.emission
+        # Every state is the left end of one interval.
+        mean = pairs.mean[1:, :dim] @ self.emission
+        variance = (pairs.covariance[1:, :dim, :dim] @ self.emission) @ self.emission
         return mean[self.number], variance[self.number]
 
     def gather(self, linear: Points, precision: Points, intervals: int) -> Sites:
@@ -150,8 +150,8 @@ class AtStates(eqx.Module):
 
 def look_up(table: Float[Array, " intervals"], interval: Int[Array, " cells"], ndim: int) -> Grid:
     """A number of every interval, for each cell, to be read by all of its points."""
-    found = table[interval]
-    return found if ndim == 1 else found[:, None]
+    looked_up = table[interval]
+    return looked_up if ndim == 1 else looked_up[:, None]
 
 
 def _total(terms: Any) -> Any:
@@ -176,8 +176,8 @@ def project(
     for group in group_blocks(kernel):
         count, dim = jax.eval_shape(jax.vmap(lambda block: block.emission()), group).shape
         across = diagonal_blocks(transitions, start, count, dim)
-        own = _project_entries if in_entries(dim, x.shape) else _project_matrices
-        parts = jax.vmap(own, in_axes=(0, 0, None))(group, across, where)
+        project_block = _project_entries if in_entries(dim, x.shape) else _project_matrices
+        parts = jax.vmap(project_block, in_axes=(0, 0, None))(group, across, where)
         parts = jax.lax.optimization_barrier(parts)
         if isinstance(parts[0], tuple):
             for block in range(count):
@@ -226,8 +226,8 @@ def diagonal_blocks(transitions: Transitions, start: int, count: int, dim: int) 
     """The parts of the prior that belong to a run of blocks, stacked along a leading axis."""
     ranges = [slice(start + i * dim, start + (i + 1) * dim) for i in range(count)]
     return Transitions(
-        jnp.stack([transitions.A[:, own, own] for own in ranges]),
-        jnp.stack([transitions.Q[:, own, own] for own in ranges]),
+        jnp.stack([transitions.A[:, span, span] for span in ranges]),
+        jnp.stack([transitions.Q[:, span, span] for span in ranges]),
     )
 
 
@@ -259,8 +259,8 @@ def _project_entries(block: Kernel, across: Transitions, where: Where) -> _Parts
     ahead = [_total(_products(A_right[i], seen)) for i in rows]
     p2 = _solve(across.Q, ahead, where.interval)
     A = [[look_up(across.A[:, i, j], where.interval, ndim) for j in rows] for i in rows]
-    carried, own = row_by(p2, A), row_by(emission, A_left)
-    p1 = [a - b for a, b in zip(own, carried, strict=True)]
+    carried, from_left = row_by(p2, A), row_by(emission, A_left)
+    p1 = [a - b for a, b in zip(from_left, carried, strict=True)]
     w = [a - b for a, b in zip(emission, row_by(p2, A_right), strict=True)]
     return tuple(p1), tuple(p2), form(w, Q_left) + form(p2, Q_right)
 

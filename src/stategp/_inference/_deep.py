@@ -68,11 +68,11 @@ def run_output(
 ) -> tuple[Float[Array, "samples points"], Float[Array, "samples points"]]:
     """Mean and variance of one output, for samples of everything before its last layer."""
     x = jnp.broadcast_to(output.x[None], (model.samples, len(output.x)))
-    found = model.compose(tape, x, number)
-    if isinstance(found, Latent):
-        return found.mean, found.variance
-    found = jnp.asarray(found)
-    return found, jnp.zeros_like(found)
+    composed = model.compose(tape, x, number)
+    if isinstance(composed, Latent):
+        return composed.mean, composed.variance
+    composed = jnp.asarray(composed)
+    return composed, jnp.zeros_like(composed)
 
 
 def trace_paths(
@@ -113,7 +113,7 @@ class DeepState(NamedTuple):
 
 def first_sites(model: DeepGP) -> dict[Path, Sites]:
     """q starts near the mean functions, with little uncertainty."""
-    found = {}
+    sites_by_path = {}
     for path in model.paths:
         layer = model.layer(path)
         h, kernel = layer.kernel.emission(), layer.kernel
@@ -121,21 +121,22 @@ def first_sites(model: DeepGP) -> dict[Path, Sites]:
         sites = Sites.zeros(layer.count + 1, kernel.state_dim)
         tight = h[:, None] * h[None] / (_CERTAIN**2 * variance)
         dim = kernel.state_dim
-        found[path] = Sites(sites.linear, sites.precision.at[1:, :dim, :dim].set(tight[None]))
-    return found
+        precision = sites.precision.at[1:, :dim, :dim].set(tight[None])
+        sites_by_path[path] = Sites(sites.linear, precision)
+    return sites_by_path
 
 
 def deep_chains(
     model: DeepGP, sites: dict[Path, Sites], indefinite: bool
 ) -> dict[Path, tuple[Any, Swept]]:
     """The prior of every layer, and q, whose sites may be negative if `indefinite`."""
-    found = {}
+    chains = {}
     for path in model.paths:
         layer = model.layer(path)
         prior = prior_transitions(layer.kernel, layer.inducing)
-        still = jax.lax.stop_gradient((prior, sites[path]))
-        found[path] = prior, sweep(*still, indefinite=indefinite)
-    return found
+        prior_here, sites_here = jax.lax.stop_gradient((prior, sites[path]))
+        chains[path] = prior, sweep(prior_here, sites_here, indefinite=indefinite)
+    return chains
 
 
 def deep_step(
@@ -167,8 +168,8 @@ def deep_step(
             y, extra, weights = output.repeated(samples)
             value = moved.likelihood.expected_log_density(y, mean, variance, extra)
             fit += jnp.sum(weights * value) / samples
-            still = jax.lax.stop_gradient((mean, variance))
-            _, _, curvature = moved.likelihood.expected_slopes(y, *still, extra)
+            mean_here, variance_here = jax.lax.stop_gradient((mean, variance))
+            _, _, curvature = moved.likelihood.expected_slopes(y, mean_here, variance_here, extra)
             root = jax.lax.stop_gradient(jnp.sqrt(jnp.maximum(-2 * curvature, 0.0)))
             carried += jnp.sum(root * mean)
             calls.append(tape.calls)
@@ -191,17 +192,13 @@ def deep_step(
         path: Sites.zeros(model.layer(path).count + 1, model.layer(path).kernel.state_dim)
         for path in model.paths
     }
-    for output, own_paths, own_calls, own_slopes, own_carried in zip(
-        outputs, paths, calls, slopes, carried, strict=True
-    ):
-        for path, call, slope, root in zip(
-            own_paths, own_calls, own_slopes, own_carried, strict=True
-        ):
+    for output, *of_calls in zip(outputs, paths, calls, slopes, carried, strict=True):
+        for path, call, slope, root in zip(*of_calls, strict=True):
             precision = output.weights[None] * root**2 / samples
             linear = slope + precision * call.mean
             intervals = model.layer(path).count + 1
-            own = call.projection.gather(linear.reshape(-1), precision.reshape(-1), intervals)
-            targets[path] = jax.tree.map(jnp.add, targets[path], own)
+            gathered = call.projection.gather(linear.reshape(-1), precision.reshape(-1), intervals)
+            targets[path] = jax.tree.map(jnp.add, targets[path], gathered)
     count = sum(jnp.sum(output.weights) for output in outputs)
     scaled, memory = move(optimiser, state, bound / count, gradient / count)
     sites = {path: state.sites[path].mix(targets[path], size) for path in model.paths}
@@ -274,21 +271,21 @@ def deep_bound(
     for path in model.paths:
         layer = moved.layer(path)
         prior = prior_transitions(layer.kernel, layer.inducing)
-        own = logarithmic(everything.xi[path], to_log=False)
-        chains[path] = prior, PairMarginals.of(own)
-        penalty += kl_divergence(own, prior_chain(prior))
+        xi = logarithmic(everything.xi[path], to_log=False)
+        chains[path] = prior, PairMarginals.of(xi)
+        penalty += kl_divergence(xi, prior_chain(prior))
     fit = _expected_fit(moved, chains, outputs, key)
     return fit - penalty + log_prior(moved)
 
 
 def xi_chains(model: DeepGP, everything: DeepEverything) -> dict[Path, Sites]:
     """The same q of every layer as prior × sites."""
-    found = {}
+    sites = {}
     for path in model.paths:
         layer = model.layer(path)
         prior = prior_transitions(layer.kernel, layer.inducing)
-        found[path] = difference(logarithmic(everything.xi[path], to_log=False), prior)
-    return found
+        sites[path] = difference(logarithmic(everything.xi[path], to_log=False), prior)
+    return sites
 
 
 def place_layers(model: DeepGP, ranges: list[np.ndarray]) -> DeepGP:

@@ -93,10 +93,10 @@ def joint_covariance(marginals: PairMarginals) -> Float[Array, "ends dim ends di
     ends = len(gains) + 1
     start = jnp.zeros((dim, ends, dim))
 
-    def step(later: Array, given: Any) -> tuple[Array, Array]:
+    def step(later: Array, inputs: Any) -> tuple[Array, Array]:
         """From the covariance of a state with those after it to that of the one before."""
-        gain, own, number = given
-        row = jnp.einsum("ij,jkl->ikl", gain, later).at[:, number].set(own)
+        gain, covariance, number = inputs
+        row = jnp.einsum("ij,jkl->ikl", gain, later).at[:, number].set(covariance)
         return row, row
 
     numbers = jnp.arange(ends - 1)

@@ -97,11 +97,11 @@ class DeepGP(eqx.Module):
         if not isinstance(layers, Mapping) or not layers:
             raise ValueError(f"layers must be a dictionary of sg.Layer, got {layers!r}")
         self.layers = {}
-        for name, given in layers.items():
-            parts = tuple(given) if isinstance(given, list | tuple) else (given,)
+        for name, entry in layers.items():
+            parts = tuple(entry) if isinstance(entry, list | tuple) else (entry,)
             if not parts or not all(isinstance(part, Layer) for part in parts):
                 raise ValueError(f"layer {name!r} must be an sg.Layer or a list of them")
-            self.layers[name] = parts if isinstance(given, list | tuple) else given
+            self.layers[name] = parts if isinstance(entry, list | tuple) else entry
         if not callable(function):
             raise ValueError(f"function must be a function of layers and inputs, got {function!r}")
         self.function, self.likelihood = function, as_likelihood(likelihood)
@@ -126,30 +126,30 @@ class DeepGP(eqx.Module):
     @property
     def paths(self) -> tuple[Path, ...]:
         """Every function: its name, and its number if there are several of that name."""
-        found: list[Path] = []
-        for name, given in self.layers.items():
-            found += (
-                [(name, i) for i in range(len(given))]
-                if isinstance(given, tuple)
+        paths: list[Path] = []
+        for name, entry in self.layers.items():
+            paths += (
+                [(name, i) for i in range(len(entry))]
+                if isinstance(entry, tuple)
                 else [(name, None)]
             )
-        return tuple(found)
+        return tuple(paths)
 
     def layer(self, path: Path) -> Layer:
         """The layer at a path."""
-        given = self.layers[path[0]]
-        own: Layer = given if path[1] is None else given[path[1]]
-        return own
+        entry = self.layers[path[0]]
+        layer: Layer = entry if path[1] is None else entry[path[1]]
+        return layer
 
     def with_layers(self, layers: dict[Path, Layer]) -> "DeepGP":
         """The same composition of other layers."""
-        given = {
+        by_name = {
             name: tuple(layers[name, i] for i in range(len(old)))
             if isinstance(old, tuple)
             else layers[name, None]
             for name, old in self.layers.items()
         }
-        return DeepGP(given, self.function, self.likelihood, samples=self.samples)
+        return DeepGP(by_name, self.function, self.likelihood, samples=self.samples)
 
     def like(self, other: "DeepGP") -> "DeepGP":
         """Another model of the same composition, with the inducing locations of this one."""
@@ -173,10 +173,10 @@ class DeepGP(eqx.Module):
             return lambda value: visit(path, value)
 
         functions = {
-            name: [at((name, i)) for i in range(len(given))]
-            if isinstance(given, tuple)
+            name: [at((name, i)) for i in range(len(entry))]
+            if isinstance(entry, tuple)
             else at((name, None))
-            for name, given in self.layers.items()
+            for name, entry in self.layers.items()
         }
         return (
             self.function(functions, x, number)

@@ -183,17 +183,17 @@ class DeepPosterior(eqx.Module):
 
         def visit(path: Path, inputs: Any) -> Array:
             nonlocal calls
-            own_key = jax.random.fold_in(as_key(key), calls)
+            call_key = jax.random.fold_in(as_key(key), calls)
             calls += 1
             if often[path] > 1:
                 layer, at = self.model.layer(path), jnp.asarray(inputs).reshape(count, -1)
                 if path not in drawn:
-                    state_key, own_key = jax.random.split(own_key)
+                    state_key, call_key = jax.random.split(call_key)
                     drawn[path] = self._draw(path, state_key, count)
-                f, drawn[path] = look(layer.kernel, drawn[path], own_key, at)
+                f, drawn[path] = look(layer.kernel, drawn[path], call_key, at)
                 mean = layer.mean(at.reshape(-1)).reshape(at.shape)
                 return (mean + f).reshape(inputs.shape)
-            keys = jax.random.split(own_key, count)
+            keys = jax.random.split(call_key, count)
             chain = self._function(path).chain
 
             def draw(key: PRNGKeyArray, x: Array) -> Array:
