@@ -72,7 +72,7 @@ def test_a_wave_much_shorter_than_the_span_is_not_called_noise(choosing):
 
 
 def test_interrupted_between_fits_keeps_the_last_one(choosing, monkeypatch):
-    import stategp._fitting._fitting as fitting
+    import stategp._fitting._requests as fitting
     from stategp._fitting._methods._natural import Natural
 
     real, fits = (fitting.infer, Natural.learn), []

@@ -458,7 +458,7 @@ def test_the_demonstration_on_less_data(tmp_path, monkeypatch, capsys):
     made = sg.Forecaster("matern32(10d)", "negative-binomial", inducing=8)
     monkeypatch.setattr("stategp._command._demo.simulate", less)
     monkeypatch.setattr(sg, "Forecaster", lambda **_: made)
-    monkeypatch.setattr("stategp._fitting._fitting._warn", lambda result: None)
+    monkeypatch.setattr("stategp._fitting._requests._warn", lambda result: None)
     run_demo(tmp_path / "demo")
     out = capsys.readouterr().out
     assert "forecast of the first day:" in out
