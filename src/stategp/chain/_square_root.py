@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from stategp._linalg import psd_cholesky
+from stategp._linalg import psd_cholesky, solve_lower
 from stategp.chain._sites import Transitions
 
 _EPS = float(np.finfo(float).eps)
@@ -79,31 +79,40 @@ def careful_log_evidence(
 def careful_marginals(
     transitions: Transitions, points: Scalars, state: Int[Array, " points"]
 ) -> tuple[Float[Array, "states dim"], Float[Array, "states dim dim"]]:
-    """Mean and covariance of every state, given all observations."""
+    """Mean and covariance of every state, given all observations.
+
+    With P = S Sᵀ what earlier ones leave of a state and WᵀW the information of its own and later
+    ones, the covariance is S (I + (WS)ᵀWS)⁻¹ Sᵀ: no difference of large numbers.
+    """
     order = _Order.of(state, len(transitions.A))
     last, pasts = _filter(transitions, points, order)
-    futures = _recall(transitions.A, points, order, pasts)
+    slopes = _recall(transitions.A, points, order, pasts).slope
     after = jax.tree.map(lambda leaf, end: jnp.append(leaf[1:], end[None], axis=0), pasts, last)
-    past, future = jax.tree.map(lambda leaf: leaf[order.steps], (after, futures))
+    past, slope = jax.tree.map(lambda leaf: leaf[order.steps], (after, slopes))
+    information = _informations(transitions, points, order)[order.steps]
 
-    def moments(past: _Past, future: _Future) -> tuple[State, Root]:
-        S, seen = past.root, future.root @ past.root
-        left = jnp.eye(len(S)) - seen.T @ seen
-        return past.mean + S @ (future.slope @ S), S @ left @ S.T
+    def moments(past: _Past, slope: State, W: Root) -> tuple[State, Root]:
+        S = past.root
+        root = _shrink(W @ S, S.T)
+        return past.mean + S @ (slope @ S), root.T @ root
 
-    mean, covariance = jax.vmap(moments)(past, future)
-    return mean, (covariance + covariance.mT) / 2
+    mean, covariance = jax.vmap(moments)(past, slope, information)
+    return mean, covariance
+
+
+def _roots(covariances: Float[Array, "states dim dim"]) -> Float[Array, "states dim dim"]:
+    return jnp.moveaxis(psd_cholesky(jnp.moveaxis(covariances, 0, -1)), -1, 0)
 
 
 def _filter(transitions: Transitions, points: Scalars, order: _Order) -> tuple[_Past, _Past]:
     """The last state given all observations, and what stands before every event."""
-    noise = jnp.moveaxis(psd_cholesky(jnp.moveaxis(transitions.Q, 0, -1)), -1, 0)
+    noise = _roots(transitions.Q)
     dim = transitions.A.shape[-1]
 
     def step(past: _Past, number: Array) -> _Past:
         A = transitions.A[number]
-        root = triangle(jnp.concatenate([(A @ past.root).T, noise[number].T])).T
-        return _Past(A @ past.mean, root)
+        root = triangle(jnp.concatenate([(A @ past.root).T, noise[number].T]))
+        return _Past(A @ past.mean, root.T)
 
     def observe(past: _Past, number: Array) -> _Past:
         seen = _see(past, _at(points, number))
@@ -138,6 +147,34 @@ def _recall(A: Array, points: Scalars, order: _Order, pasts: _Past) -> _Future:
     nothing = _Future(jnp.zeros(dim), jnp.zeros((dim, dim)))
     events = (order.is_step, order.number, pasts)
     return jax.lax.scan(go_back, nothing, events, reverse=True)[1]
+
+
+def _informations(
+    transitions: Transitions, points: Scalars, order: _Order
+) -> Float[Array, "events dim dim"]:
+    """A root W of what is known after every event about the state there from what comes then."""
+    noise = _roots(transitions.Q)
+
+    def step(W: Root, number: Array) -> Root:
+        """Through z⁺ = A z + noise of root L: Aᵀ Wᵀ (I + W L Lᵀ Wᵀ)⁻¹ W A."""
+        return _shrink((W @ noise[number]).T, W @ transitions.A[number])
+
+    def observe(W: Root, number: Array) -> Root:
+        point = _at(points, number)
+        row = jnp.sqrt(point.precision) * point.emission
+        return triangle(jnp.concatenate([W, row[None]]))
+
+    def go_back(W: Root, event: tuple[Array, Array]) -> tuple[Root, Root]:
+        return jax.lax.cond(event[0], step, observe, W, event[1]), W
+
+    nothing = jnp.zeros(transitions.A.shape[1:])
+    return jax.lax.scan(go_back, nothing, (order.is_step, order.number), reverse=True)[1]
+
+
+def _shrink(rows: Float[Array, "rows dim"], columns: Root) -> Root:
+    """R⁻ᵀ times the columns, with RᵀR = I + (rows)ᵀ(rows)."""
+    factor = triangle(jnp.concatenate([jnp.eye(rows.shape[1]), rows]))
+    return solve_lower(factor.T, columns)
 
 
 @jax.custom_vjp
@@ -225,9 +262,13 @@ def _see(past: _Past, point: Scalars) -> _Seen:
 
 
 def triangle(rows: Float[Array, "rows dim"]) -> Root:
-    """R with RᵀR = (rows)ᵀ(rows), by Householder's reflections; it need not be triangular."""
+    """The upper triangle R with RᵀR = (rows)ᵀ(rows), by Householder's reflections.
+
+    The largest rows go first: small ones then keep their digits beside them.
+    """
     count, dim = rows.shape
     numbers = np.arange(count)
+    rows = rows[jnp.argsort(-jnp.max(jnp.abs(rows), axis=1))]
 
     def reflect(k: Array, rows: Float[Array, "rows dim"]) -> Float[Array, "rows dim"]:
         column = jnp.where(numbers >= k, rows[:, k], 0.0)
@@ -240,4 +281,4 @@ def triangle(rows: Float[Array, "rows dim"]) -> Root:
         factor = jnp.where(square > 0, 2 / jnp.where(square > 0, square, 1.0), 0.0)
         return rows - factor * mirror[:, None] * (mirror @ rows)[None]
 
-    return jax.lax.fori_loop(0, dim, reflect, rows)[:dim]
+    return jnp.triu(jax.lax.fori_loop(0, dim, reflect, rows)[:dim])  # below it is rounding
