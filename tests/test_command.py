@@ -138,7 +138,7 @@ def test_a_table_is_described(run):
     said = json.loads(out)
     assert (code, said["rows"], said["usual step"], said["missing"]) == (0, N, "1d", 0)
     assert "poisson" in said["looks like"]
-    assert said["kernel unless given"].startswith("trend: matern52(")
+    assert said["default kernel"].startswith("trend: matern52(")
     assert run("describe", "visits.csv", "--target", "visits")[1].startswith("rows")
 
 
@@ -149,7 +149,7 @@ def test_a_file_from_germany_and_what_follows(run, folder, tmp_path):
     code, out, err = run("fit", tmp_path / "besuche.csv", *TINY)
     assert (code, "Tag, 2024-03-01 to 2024-04-29" in out, model.is_file()) == (0, True, True)
     assert err.startswith(
-        f"read {tmp_path / 'besuche.csv'}: letters in Windows-1252 (not UTF-8), columns separated "
+        f"read {tmp_path / 'besuche.csv'}: text in Windows-1252 (not UTF-8), columns separated "
         "by semicolons, dates as day.month.year, decimal comma\n"
     )
     # 01/05 is read as the model was: days first.
@@ -338,7 +338,7 @@ def test_ctrl_c_keeps_what_was_learned(run, folder, tmp_path, monkeypatch):
     code, out, err = run(*FIT, *TINY, "-o", model)
     assert code == 130
     assert "matern32(" in out
-    assert err == f"stategp: interrupted; what was learned until then is in {model}\n"
+    assert err == f"stategp: interrupted; the model learned so far is in {model}\n"
     assert "interrupted" in str(sg.load(model).posterior.fit_result)
     assert run("forecast", model, "3d")[0] == 0
 

@@ -137,7 +137,7 @@ def test_what_does_not_go_together_is_refused_in_words():
         sg.condition(sg.GP(KERNEL, "laplace"), X, F, method="laplace")
     with pytest.raises(ValueError, match="deterministic kernels do not have"):
         sg.condition(sg.GP(KERNEL + k.Constant()), X, F, method="gradient")
-    with pytest.raises(ValueError, match="step_size is the step size of natural gradients in minibatches"):
+    with pytest.raises(ValueError, match="step_size is the step size of natural gradients"):
         sg.fit(LOGIT, X, Y, step_size=0.1)
     for wrong in [{"batch_size": 1.5}, {"max_steps": "many"}, {"starts": 0.5}, {"seed": "a"}]:
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be a whole number"):

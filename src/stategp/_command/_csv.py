@@ -156,7 +156,7 @@ class CsvFile:
         self.layout, zone = dates.layout, self.writing.zone or instants.zone
         offsets = {moment.utcoffset() for moment in dates.moments}
         if len(offsets) > 1 and self.writing.zone is None:
-            words = f"{words or 'times'} with several offsets: answers in UTC (or give --zone)"
+            words = f"{words or 'times'} with several offsets: results in UTC (or give --zone)"
         if words and self.writing.date_format is None:
             self.notes.append(words)
         return pyarrow.array(instants.values, pyarrow.timestamp("us", zone))

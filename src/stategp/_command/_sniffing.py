@@ -81,7 +81,7 @@ def sniff(path: Path, separator: str | None = None) -> Sniffed:
 def as_separator(text: str) -> str:
     found = _NAMES.get(text.lower(), text)
     if len(found) != 1 or found in "\"'\n\r" or found.isalnum():
-        raise ValueError(f"--sep must be one sign (as ';') or tab, got {text!r}")
+        raise ValueError(f"--sep must be one character (such as ';') or tab, got {text!r}")
     return found
 
 
@@ -100,14 +100,14 @@ def _encoding(path: Path) -> tuple[str, list[str]]:
     with binary_of(path) as file:
         start = file.read(4)
     if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        return "utf-16", ["letters in UTF-16"]
+        return "utf-16", ["text in UTF-16"]
     if b"\0" in start or start == b"PK\x03\x04":
         hint = "; save it as CSV first" if start.startswith(b"PK") else ""
         raise ValueError(f"{path} is not a text file{hint}")
     if _reads_as(path, "utf-8"):
         return "utf-8", []
     found = next(name for name in _WESTERN if _reads_as(path, name))
-    return found, [f"letters in {'Windows-1252' if found == 'cp1252' else 'Latin-1'} (not UTF-8)"]
+    return found, [f"text in {'Windows-1252' if found == 'cp1252' else 'Latin-1'} (not UTF-8)"]
 
 
 def _reads_as(path: Path, encoding: str) -> bool:

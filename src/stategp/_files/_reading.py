@@ -35,9 +35,9 @@ _BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{\]}]', re.DOTALL)
 def load(path: Any, *, function: Callable[..., Any] | None = None) -> Any:
     """The posterior or forecaster that was saved in a file.
 
-    Files of every earlier version of stategp can be read. They cannot run anything: classes of
-    your own that a file names have to be registered first (`sg.register`). `function` is the
-    composition of a deep model, which no file can hold (those of `DeepGP.stack` excepted).
+    Files of every earlier version of stategp can be read. Files cannot execute code. If a file
+    contains classes of your own, register them first (`sg.register`). `function` is the composition
+    of a deep model, which is not stored in the file (except for `DeepGP.stack`).
 
     >>> import numpy as np, stategp as sg, tempfile
     >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])

@@ -36,12 +36,12 @@ def cross_validate(
     progress: Any = None,
     **options: Any,
 ) -> Any:
-    """A frame with a row for each origin: how the forecast from there met what came.
+    """A frame with a row for each origin: the scores of the forecast from there.
 
-    The last origin lies one horizon before the end of the data, the others `every` (one horizon
-    unless given) before each other. Each time the model is fitted anew to the data up to the origin
-    and scored on the observations within the horizon: mean log density, CRPS, root mean squared
-    error, the share of observations inside the interval of that level. Options are those of `fit`.
+    The last origin lies one horizon before the end of the data, the others at distances `every` (by
+    default one horizon) before it. For each origin the model is fitted to the data up to it and
+    scored on the observations within the horizon: mean log density, CRPS, root mean squared error,
+    and the share of observations inside the interval of that level. Options are those of `fit`.
     """
     time, target = names_in(frame, time, target)
     table = as_frame(frame, time, target)

@@ -12,7 +12,7 @@ def recount(posterior: Any, options: dict[str, Any]) -> Story | Portrait:
     if isinstance(posterior, Story | Portrait):
         if options:
             raise ValueError(
-                f"this story is told already, so {', '.join(options)} cannot be chosen any more: "
+                f"this story has been computed already, so {', '.join(options)} cannot be changed: "
                 "give the posterior"
             )
         return posterior
