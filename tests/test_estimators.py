@@ -257,7 +257,7 @@ TWO, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
         (GPRegressor([k.Matern32()] * 3), TWO, "kernel lists 3 kernels, but X has 2 columns"),
         (GPRegressor([k.Matern32()] * 2), TWO[:, :1], "lists 2 kernels, but X has one column"),
         (GPRegressor({"x0": k.Matern32(), "hour": k.Matern32()}), TWO, "names the column 'hour'"),
-        (GPRegressor({"x0": k.Matern32()}), TWO, "kernel has none for the column 'x1'"),
+        (GPRegressor({"x0": k.Matern32()}), TWO, "kernel has no entry for the column 'x1'"),
         (GPRegressor(3), TWO, "kernel must be one of sg.kernels, .* got 3"),
         (GPRegressor("matern"), TWO, "unknown kernel 'matern' .* say how smooth it is"),
         (GPRegressor([k.Matern32(), 3]), TWO, "the kernel of 'x1' must be one of sg.kernels"),

@@ -96,7 +96,7 @@ def test_bytes_that_windows_does_not_know(read):
         ("d;y\n;\n2025-01-01;1,5\n2025-01-02;oops\n", {}, "row 4 is 'oops'"),
         ("d,y\n2025-01-01,1\n,2\n", {}, "column 'd' of data.csv has no time in row 3"),
         ("d,y\n12:30,1\n", {}, "a time of day without a date"),
-        ("d,y\n2025-01-01,2025-01-01\n", {}, "which is no number"),
+        ("d,y\n2025-01-01,2025-01-01\n", {}, "which is not a number"),
         ("d,y\n2025-01-01,1,5\n", {}, "row 2 has 3 cells, and its header has 2"),
         ("2025-01-01,1\n2025-01-02,1\n", {}, "should name its columns, but it is 2025-01-01, 1"),
         ("d,y\n", {}, "data.csv has no rows"),

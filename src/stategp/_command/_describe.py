@@ -41,7 +41,7 @@ def describe_table(content: Any, time: str, target: str) -> dict[str, Any]:
     y = number_column(table, target)
     seen = np.isfinite(y)
     if not seen.any():
-        raise ValueError(f"column {target!r} holds no number")
+        raise ValueError(f"column {target!r} has no numbers")
     distinct = np.unique(x)
     spacing = float(np.median(np.diff(distinct))) if len(distinct) > 1 else 0.0
     widest = float(np.max(np.diff(distinct))) if len(distinct) > 1 else 0.0

@@ -64,11 +64,11 @@ Inducing = Annotated[
 ]
 Separator = Annotated[
     str | None,
-    typer.Option("--sep", metavar="SIGN", help="Column separator: ; or tab. Guessed if absent."),
+    typer.Option("--sep", metavar="CHAR", help="Column separator: ; or tab. Guessed if absent."),
 ]
 Decimal = Annotated[
     str | None,
-    typer.Option(metavar="SIGN", help="Decimal separator: . or a comma. Guessed if absent."),
+    typer.Option(metavar="CHAR", help="Decimal separator: . or a comma. Guessed if absent."),
 ]
 DateFormat = Annotated[
     str | None,

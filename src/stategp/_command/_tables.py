@@ -37,7 +37,7 @@ class ParquetFile:
             self.names = list(pyarrow.parquet.read_schema(path).names)
         except (pyarrow.ArrowException, OSError) as error:
             reason = "".join(c for c in str(error).splitlines()[0] if c.isprintable())
-            raise ValueError(f"{path} does not read as parquet: {reason}") from None
+            raise ValueError(f"{path} cannot be read as Parquet: {reason}") from None
 
     def read(self, time: str, numbers: Iterable[str]) -> Any:
         import pyarrow.parquet

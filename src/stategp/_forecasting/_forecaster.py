@@ -117,7 +117,7 @@ class Forecaster:
         x = axis.numbers(instants, f"column {time!r}")
         y = number_column(table, target)
         if not np.any(np.isfinite(y)):
-            raise ValueError(f"column {target!r} holds no number: nothing to fit")
+            raise ValueError(f"column {target!r} has no numbers: nothing to fit")
         columns: dict[str, Any] = {n: number_column(table, c) for n, c in extras.items()}
         likelihood = as_likelihood(self.likelihood)
         seen = np.isfinite(y)

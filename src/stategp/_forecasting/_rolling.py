@@ -54,14 +54,14 @@ def cross_validate(
     folds = whole_number("folds", folds, least=1)
     seen = np.isfinite(y)
     if not seen.any():
-        raise ValueError(f"column {target!r} holds no number: nothing to score")
+        raise ValueError(f"column {target!r} has no numbers: nothing to score")
     first, last = float(x[seen].min()), float(x[seen].max())
     origins = last - length - step * np.arange(folds)[::-1]
     if origins[0] - first < length:
         most = int(max((last - length - first - length) / step + 1, 0))
         raise ValueError(
             f"{folds} origins, a horizon of {horizon!r} apart, leave too little data to fit the "
-            f"first one; at most {most} fit in (or give a shorter horizon)"
+            f"first one; at most {most} are possible (or give a shorter horizon)"
         )
     (level,) = as_levels(level)
     show = sys.stderr.isatty() if progress is None else progress

@@ -227,9 +227,9 @@ def _move_gradient(given: Any, tangents: Any) -> tuple[Any, Any]:
     vector, model, data, inducing, guess = given
     if not model.likelihood.conjugate:
         raise NotImplementedError(
-            "the log posterior of the hyperparameters can be differentiated once for a "
-            f"{type(model.likelihood).__name__} likelihood, and was to be differentiated twice; "
-            "density.hessian(vector) has its second derivatives"
+            "the log posterior of the hyperparameters can be differentiated only once for a "
+            f"{type(model.likelihood).__name__} likelihood; for second derivatives use "
+            "density.hessian(vector)"
         )
 
     def bound(vector: Any) -> Float[Array, ""]:

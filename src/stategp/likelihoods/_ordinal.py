@@ -132,7 +132,7 @@ def _first_and_gaps(cutpoints: Value, levels: int) -> tuple[Value, Value]:
     held = isinstance(cutpoints, Parameter) and not cutpoints.learned
     if isinstance(cutpoints, Parameter):
         if cutpoints.prior is not None or not cutpoints.given:
-            raise ValueError("cutpoints must be numbers, or sg.fixed of them; they take no prior")
+            raise ValueError("cutpoints must be numbers, or sg.fixed of them, without a prior")
         cutpoints = cutpoints.value
     try:
         cuts = np.asarray(cutpoints, dtype=float)
