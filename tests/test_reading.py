@@ -83,7 +83,7 @@ def test_bytes_that_windows_does_not_know(read):
     [
         ("d,y\n03/04/2025,1\n", {}, "data.csv: row 2 is '03/04/2025': day or month first? No row "
          "decides it; say --date-format '%d/%m/%Y' or --date-format '%m/%d/%Y'"),
-        ("d,y\n31/12/25,1\n", {}, "two digits"),
+        ("d,y\n31/12/25,1\n", {}, "two-digit year"),
         ("d,y\n31/12/25,1\n", {"date_format": "%Y"}, "which is not of the form --date-format '%Y'"),
         ("d,y\n31/12/25,1\n", {"date_format": "dmy"}, "--date-format must consist of %d"),
         ("d;y\n2025-01-01;1.234\n", {}, "row 2 is '1.234': thousands or decimals? No row decides "
