@@ -1,4 +1,4 @@
-"""The main job on simulated data: fit, forecast, certificate, pictures, report."""
+"""A complete analysis of simulated data: fit, forecast, certificate, figures, report."""
 
 import time
 from pathlib import Path

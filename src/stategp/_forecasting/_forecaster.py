@@ -258,7 +258,13 @@ class Forecaster:
     def cross_validate(
         self, frame: Any, time: str = "ds", target: str = "y", **options: Any
     ) -> Any:
-        """Scores of forecasts from several origins; see `sg.forecasting.cross_validate`."""
+        """Scores of forecasts from several origins, as a frame with a row for each.
+
+        The last origin lies one horizon before the end of the data, the others at distances `every`
+        (by default one horizon) before it. For each origin the model is fitted to the data up to it
+        and scored on the observations within the horizon: mean log density, CRPS, root mean squared
+        error, and the share of observations inside the interval of that level. Options are those of
+        `fit`."""
         from stategp._forecasting._rolling import cross_validate
 
         return cross_validate(self, frame, time, target, **options)
@@ -324,7 +330,7 @@ class Forecaster:
         return user_units(steps, data.origin, len(steps) if np.all(steps % 1 == 0) else 0)
 
     def _usual_extras(self) -> dict[str, float]:
-        """What the likelihood reads beside the target, if nobody says: the median of the data."""
+        """Defaults for other quantities that the likelihood needs: the median of the data."""
         values = np.asarray(self._fitted.posterior.data.extra)
         return {name: float(np.median(values)) for name in self._fitted.extras}
 

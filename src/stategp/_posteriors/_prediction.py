@@ -28,7 +28,7 @@ States = Float[Array, " states"]
 
 
 class Predicts(eqx.Module):
-    """What follows from f at new points, whatever f is made of."""
+    """Methods shared by all posteriors that predict f at new points."""
 
     model: eqx.AbstractVar[Any]
 

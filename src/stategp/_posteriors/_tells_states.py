@@ -1,4 +1,4 @@
-"""What follows from whole states: states themselves, derivatives, joint covariances of f."""
+"""Predictions from full states: the states themselves, derivatives, joint covariances of f."""
 
 import abc
 from typing import Any
@@ -24,7 +24,7 @@ from stategp._runtime import as_count, as_key
 
 
 class TellsStates(eqx.Module):
-    """What is known of a chain of states, at any points."""
+    """Methods of posteriors that give states, derivatives and joint covariances."""
 
     @property
     @abc.abstractmethod

@@ -20,7 +20,7 @@ _RUNS = 16  # of neighbouring observations, for the autocorrelation
 
 @dataclasses.dataclass(frozen=True)
 class Checks:
-    """What observations look like beside their predictive distributions."""
+    """Observations compared with their predictive distributions."""
 
     x: np.ndarray  # of those looked at, in order
     ranks: np.ndarray  # F(y), uniform if the model is right

@@ -1,4 +1,4 @@
-"""What there is to show of a posterior, as plain NumPy arrays: pictures and report draw this."""
+"""The content of figures and reports of a posterior, as plain NumPy arrays."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
