@@ -187,7 +187,7 @@ def test_hyperparameters_by_name():
 @pytest.mark.parametrize(
     ("kernel", "name", "message"),
     [
-        (None, "kernel__lengthscale", "no kernel is given .* such as kernel='matern52'"),
+        (None, "kernel__lengthscale", "no kernel is given.* such as kernel='matern52'"),
         ("matern52", "kernel__period", "has no hyperparameter 'period'; it has variance, length"),
         ([k.Matern32()], "kernel__lengthscale", "there are 0__variance, 0__lengthscale"),
         ("matern52", "kernel__lengthscale", "lengthscale must be positive, got -1"),
