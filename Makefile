@@ -32,10 +32,10 @@ $(DEVELOPMENT): pyproject.toml experiments/pyproject.toml | $(BIN)/python
 	$(BIN)/python $(PIP) install --quiet -e '.[dev]' -e experiments
 	@touch $@ $(VENV)/.demo-ready
 
-demo: $(VENV)/.demo-ready  ## simulate counts, fit, forecast, draw, report: demo-output/
+demo: $(VENV)/.demo-ready  ## simulate counts, fit, forecast, plot and report into demo-output/
 	$(BIN)/stategp demo
 
-test: lint types docs wheel lower-bounds unit  ## all that follows down to `unit`: what continuous integration runs
+test: lint types docs wheel lower-bounds unit  ## everything from `lint` to `unit`, as continuous integration runs it
 
 lint: $(DEVELOPMENT)  ## ruff: lint and format
 	$(BIN)/ruff check .
@@ -48,7 +48,7 @@ docs: site/index.html  ## build the documentation into site/, warnings as errors
 site/index.html: mkdocs.yml $(shell find docs -type f) $(SOURCES) | $(DEVELOPMENT)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-wheel: $(CHECKED)/wheel  ## install the built wheel into an empty environment, run README's example from it
+wheel: $(CHECKED)/wheel  ## install the built wheel into an empty environment and run README's example there
 $(CHECKED)/wheel: pyproject.toml README.md tests/check_wheel.py tests/pages.py $(SOURCES) | $(BIN)/python
 	$(BIN)/python tests/check_wheel.py
 	@mkdir -p $(@D) && touch $@
@@ -65,10 +65,10 @@ format: $(DEVELOPMENT)  ## format and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-estimator-checks: $(DEVELOPMENT)  ## scikit-learn's check_estimator, all of it, defaults
+estimator-checks: $(DEVELOPMENT)  ## all of scikit-learn's check_estimator, with default parameters
 	STATEGP_ALL_CHECKS=1 $(BIN)/pytest -v -k test_scikit_learn tests/test_estimators.py
 
-bench: $(DEVELOPMENT)  ## stategp and its peers side by side (QUICK=1: a few minutes)
+bench: $(DEVELOPMENT)  ## compare stategp with other libraries (QUICK=1: a few minutes)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ALONE),--without-peers) --python $(PYTHON)
 
 experiments: $(DEVELOPMENT)  ## every experiment of the paper (QUICK=1: within ten minutes)

@@ -138,7 +138,7 @@ def test_a_table_is_described(run):
     said = json.loads(out)
     assert (code, said["rows"], said["usual step"], said["missing"]) == (0, N, "1d", 0)
     assert "poisson" in said["looks like"]
-    assert said["kernel unless given"].startswith("trend: matern52(")
+    assert said["default kernel"].startswith("trend: matern52(")
     assert run("describe", "visits.csv", "--target", "visits")[1].startswith("rows")
 
 
@@ -149,7 +149,7 @@ def test_a_file_from_germany_and_what_follows(run, folder, tmp_path):
     code, out, err = run("fit", tmp_path / "besuche.csv", *TINY)
     assert (code, "Tag, 2024-03-01 to 2024-04-29" in out, model.is_file()) == (0, True, True)
     assert err.startswith(
-        f"read {tmp_path / 'besuche.csv'}: letters in Windows-1252 (not UTF-8), columns separated "
+        f"read {tmp_path / 'besuche.csv'}: text in Windows-1252 (not UTF-8), columns separated "
         "by semicolons, dates as day.month.year, decimal comma\n"
     )
     # 01/05 is read as the model was: days first.
@@ -225,9 +225,9 @@ FIT = ("fit", "visits.csv", "--target", "visits")
         (("fit", "folder"), "folder is a folder"),
         (("fit", "empty.csv"), "empty.csv is empty"),
         (("fit", "header.csv"), "header.csv has no rows"),
-        (("fit", "ragged.csv"), "does not read as csv: row 2 has 1 cell, and its header has 2"),
+        (("fit", "ragged.csv"), "cannot be read as CSV: row 2 has 1 cell, and its header has 2"),
         (("fit", "semicolons.csv", "--sep", ","), "Give --target; the columns"),
-        (("fit", "other.parquet"), "other.parquet does not read as parquet"),
+        (("fit", "other.parquet"), "other.parquet cannot be read as Parquet"),
         (("fit", "twice.csv", "--target", "y"), "have the same name"),
         (("fit", "visits.stategp"), "should end in .csv, .tsv (also .csv.gz) or .parquet"),
         (("fit", "visits.csv"), "Give --target; the columns of visits.csv are 'date', 'visits'"),
@@ -237,14 +237,14 @@ FIT = ("fit", "visits.csv", "--target", "visits")
         ((*FIT, "--exposure", "size"), "there is no column 'size'"),
         ((*FIT, "--exposure", "hours"), "exposure has no meaning for Gaussian"),
         (("fit", "visits.csv", "--target", "note"), "note' of visits.csv: row 2 is 'text'"),
-        (("fit", "dates.csv", "--target", "visits"), "row 2 is '32 May', which does not read as a"),
+        (("fit", "dates.csv", "--target", "visits"), "row 2 is '32 May', which cannot be read"),
         (("fit", "negative.csv", "--target", "visits", "-l", "poisson"), "row 2 is -1"),
         ((*FIT, "-k", "matern"), "unknown kernel 'matern'"),
         ((*FIT, "-k", "matern32(10d"), "'(' at character 9 is not closed"),
         ((*FIT, "-k", ""), "the kernel expression is empty"),
         ((*FIT, "-l", "poison"), "Did you mean poisson?"),
-        ((*FIT, "--inducing", "few"), "must be auto, data or a number"),
-        ((*FIT, "--inducing", "0"), "must be auto, data or a number"),
+        ((*FIT, "--inducing", "few"), "must be auto, data or a whole number"),
+        ((*FIT, "--inducing", "0"), "must be auto, data or a whole number"),
         ((*FIT, "--max-steps", "many"), "--max-steps"),
         ((*FIT, "--max-steps", "0"), "--max-steps"),
         ((*FIT, "--foo"), "No such option: --foo"),
@@ -255,7 +255,7 @@ FIT = ("fit", "visits.csv", "--target", "visits")
         (("forecast", "visits.stategp"), "Missing argument 'HORIZON'"),
         (("forecast", "visits.stategp", "soon"), "'soon' is not a duration"),
         (("forecast", "visits.stategp", "0"), "must be positive"),
-        (("forecast", "visits.stategp", "2024-04-01"), "goes on until 2024-04-29 00:00:00; 2024"),
+        (("forecast", "visits.stategp", "2024-04-01"), "end at 2024-04-29 00:00:00; 2024"),
         (("forecast", "visits.stategp", "1m"), "minutes or months"),
         (("forecast", "visits.stategp", "1h"), "shorter than one step of 1d"),
         (("forecast", "visits.stategp", "-3d"), "No such option"),
@@ -338,7 +338,7 @@ def test_ctrl_c_keeps_what_was_learned(run, folder, tmp_path, monkeypatch):
     code, out, err = run(*FIT, *TINY, "-o", model)
     assert code == 130
     assert "matern32(" in out
-    assert err == f"stategp: interrupted; what was learned until then is in {model}\n"
+    assert err == f"stategp: interrupted; the model learned so far is in {model}\n"
     assert "interrupted" in str(sg.load(model).posterior.fit_result)
     assert run("forecast", model, "3d")[0] == 0
 

@@ -187,7 +187,7 @@ def test_hyperparameters_by_name():
 @pytest.mark.parametrize(
     ("kernel", "name", "message"),
     [
-        (None, "kernel__lengthscale", "no kernel is given .* such as kernel='matern52'"),
+        (None, "kernel__lengthscale", "no kernel is given.* such as kernel='matern52'"),
         ("matern52", "kernel__period", "has no hyperparameter 'period'; it has variance, length"),
         ([k.Matern32()], "kernel__lengthscale", "there are 0__variance, 0__lengthscale"),
         ("matern52", "kernel__lengthscale", "lengthscale must be positive, got -1"),
@@ -257,7 +257,7 @@ TWO, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
         (GPRegressor([k.Matern32()] * 3), TWO, "kernel lists 3 kernels, but X has 2 columns"),
         (GPRegressor([k.Matern32()] * 2), TWO[:, :1], "lists 2 kernels, but X has one column"),
         (GPRegressor({"x0": k.Matern32(), "hour": k.Matern32()}), TWO, "names the column 'hour'"),
-        (GPRegressor({"x0": k.Matern32()}), TWO, "kernel has none for the column 'x1'"),
+        (GPRegressor({"x0": k.Matern32()}), TWO, "kernel has no entry for the column 'x1'"),
         (GPRegressor(3), TWO, "kernel must be one of sg.kernels, .* got 3"),
         (GPRegressor("matern"), TWO, "unknown kernel 'matern' .* say how smooth it is"),
         (GPRegressor([k.Matern32(), 3]), TWO, "the kernel of 'x1' must be one of sg.kernels"),

@@ -93,9 +93,9 @@ def test_every_array_is_named_once(changed):
     def twice(fields):
         fields["sites"] = {"tuple": [fields["sites"]["tuple"][0]] * 2}
 
-    with pytest.raises(ValueError, match="is named twice"):
+    with pytest.raises(ValueError, match="is used twice"):
         sg.load(changed(twice))
-    with pytest.raises(ValueError, match="arrays that belong to nothing"):
+    with pytest.raises(ValueError, match="arrays that nothing refers to"):
         sg.load(changed(lambda fields: fields.update(fit_result=None, sites={"tuple": []})))
 
 

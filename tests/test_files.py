@@ -99,7 +99,7 @@ def test_foreign_files_and_wrong_places(saved, tmp_path):
     with pytest.raises(ValueError, match="not a stategp file"):
         sg.load(tmp_path / "text")
     safetensors.numpy.save_file({"a": np.zeros(3)}, tmp_path / "other")
-    with pytest.raises(ValueError, match="not one of stategp"):
+    with pytest.raises(ValueError, match="not written by stategp"):
         sg.load(tmp_path / "other")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["other", "text"]
 
@@ -118,8 +118,8 @@ def test_a_file_can_only_name_what_is_known(tmp_path):
         ({"enum": "Outcome", "member": "mro"}, "Outcome has no member 'mro'"),
         ({"enum": "GP", "member": "__init__"}, "GP has no member '__init__'"),
         ({"run": "code"}, "unexpected entries"),
-        ({"floats": "t0"}, "array 't0' is named twice, or is not there"),
-        ({"array": "t0", "host": True}, "array 't0' is named twice, or is not there"),
+        ({"floats": "t0"}, "array 't0' is used twice, or is missing"),
+        ({"array": "t0", "host": True}, "array 't0' is used twice, or is missing"),
         ({"dict": [[{"list": []}, 1]]}, "does not describe a posterior"),
         (10**30, "more than 64 bits"),
         ([1], "unexpected list"),
@@ -215,6 +215,6 @@ def test_reading_takes_memory_in_proportion_to_the_file(tmp_path):
     command = [sys.executable, "-c", MEMORY, str(bomb), str(foreign)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     refused, other, kilobytes = done.stdout.splitlines()
-    assert "named twice" in refused
-    assert "not one of stategp" in other
+    assert "used twice" in refused
+    assert "not written by stategp" in other
     assert int(kilobytes) < 200_000

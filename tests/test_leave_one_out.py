@@ -57,9 +57,9 @@ def test_an_observation_far_more_precise_than_the_prior():
 
 def test_weights_that_cannot_be_found():
     posterior = sg.condition(MODEL, X, Y, inducing="data", weights=WEIGHTS)
-    with pytest.raises(ValueError, match=r"observation 1 \(y = 7.0\) is not among those fitted"):
+    with pytest.raises(ValueError, match=r"observation 1 \(y = 7.0\) was not fitted"):
         posterior.leave_one_out([0.0, 0.4], [0.1, 7.0])
-    with pytest.raises(ValueError, match="more often here than there"):
+    with pytest.raises(ValueError, match="more often than in the fit"):
         posterior.leave_one_out([0.0, 0.0], [0.1, 0.1])
     with pytest.raises(ValueError, match="weights must be zero or more"):
         posterior.leave_one_out(X, Y, weights=-WEIGHTS)

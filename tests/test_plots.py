@@ -292,7 +292,7 @@ def test_pictures_of_what_people_hold(tmp_path) -> None:
         plots.plot_checks(deep)
     with pytest.raises(ValueError, match="made of a posterior"):
         plots.plot("a posterior")
-    with pytest.raises(ValueError, match="told already, so until"):
+    with pytest.raises(ValueError, match="computed already, so until"):
         plots.plot(portray(additive), until=3.0)
 
 

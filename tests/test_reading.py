@@ -60,8 +60,8 @@ def test_ordinary_files(content, words, read):
     [
         ("utf-8", ""),
         ("utf-8-sig", ""),
-        ("utf-16", "letters in UTF-16"),
-        ("cp1252", "letters in Windows-1252 (not UTF-8)"),
+        ("utf-16", "text in UTF-16"),
+        ("cp1252", "text in Windows-1252 (not UTF-8)"),
     ],
 )
 @pytest.mark.parametrize("name", ["größe.csv", "größe.csv.gz", "größe.tsv"])
@@ -83,20 +83,20 @@ def test_bytes_that_windows_does_not_know(read):
     [
         ("d,y\n03/04/2025,1\n", {}, "data.csv: row 2 is '03/04/2025': day or month first? No row "
          "decides it; say --date-format '%d/%m/%Y' or --date-format '%m/%d/%Y'"),
-        ("d,y\n31/12/25,1\n", {}, "two digits"),
+        ("d,y\n31/12/25,1\n", {}, "two-digit year"),
         ("d,y\n31/12/25,1\n", {"date_format": "%Y"}, "which is not of the form --date-format '%Y'"),
-        ("d,y\n31/12/25,1\n", {"date_format": "dmy"}, "--date-format must be made of %d"),
+        ("d,y\n31/12/25,1\n", {"date_format": "dmy"}, "--date-format must consist of %d"),
         ("d;y\n2025-01-01;1.234\n", {}, "row 2 is '1.234': thousands or decimals? No row decides "
          "it; say --decimal '.' or --decimal ','"),
         ("d,y\n2025-01-01,1\n", {"decimal": "x"}, "--decimal must be"),
-        ("d,y\n2025-01-01,1\n", {"separator": "xx"}, "--sep must be one sign"),
+        ("d,y\n2025-01-01,1\n", {"separator": "xx"}, "--sep must be one character"),
         ("d,y\n\n2025-01-01,1\n\n2025-01-02,oops\n", {}, "column 'y' of data.csv: row 5 is 'oops'"),
         ('d,y,n\n2025-01-01,1,"a\nb"\n2025-01-02,oops,\n', {}, "row 3 is 'oops'"),
         (";\n;\nd;y\n", {}, "2 columns of data.csv have the same name, ''"),
         ("d;y\n;\n2025-01-01;1,5\n2025-01-02;oops\n", {}, "row 4 is 'oops'"),
         ("d,y\n2025-01-01,1\n,2\n", {}, "column 'd' of data.csv has no time in row 3"),
         ("d,y\n12:30,1\n", {}, "a time of day without a date"),
-        ("d,y\n2025-01-01,2025-01-01\n", {}, "which is no number"),
+        ("d,y\n2025-01-01,2025-01-01\n", {}, "which is not a number"),
         ("d,y\n2025-01-01,1,5\n", {}, "row 2 has 3 cells, and its header has 2"),
         ("2025-01-01,1\n2025-01-02,1\n", {}, "should name its columns, but it is 2025-01-01, 1"),
         ("d,y\n", {}, "data.csv has no rows"),
@@ -135,7 +135,7 @@ def test_times_that_are_numbers(read):
 
 def test_zones(read, tmp_path):
     content = "t,y\n2024-03-30T00:00+01:00,1\n2024-04-01T00:00+02:00,2\n"
-    assert "with several offsets: answers in UTC (or give --zone)" in read(content)[2]
+    assert "with several offsets: results in UTC (or give --zone)" in read(content)[2]
     assert read(content, zone="Europe/Berlin")[2] == ""
     file = open_table(tmp_path / "data.csv", Writing(zone="Europe/Berlin"))
     table = file.read("t", ["y"])

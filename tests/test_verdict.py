@@ -1,4 +1,4 @@
-"""What the checks of a story say: far outliers, wrong intervals, residuals that are alike."""
+"""What the checks of a story say: far outliers, wrong intervals, correlated residuals."""
 
 import numpy as np
 import pytest
@@ -75,7 +75,7 @@ def test_intervals_too_wide_and_too_narrow() -> None:
 def test_residuals_that_follow_one_another() -> None:
     noise = normal(701)
     (only,) = remarks((noise[1:] + noise[:-1]) / np.sqrt(2))
-    assert "Neighbouring residuals are alike" in only.text
+    assert "Neighbouring residuals are correlated" in only.text
     wave = (normal(700) + np.sqrt(2) * np.sin(2 * np.pi * np.arange(700) / 7)) / np.sqrt(2)
     assert "Residuals 7 observations apart" in remarks(wave)[0].text.replace("14", "7")
 

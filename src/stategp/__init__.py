@@ -1,7 +1,7 @@
 """Gaussian processes for long series.
 
-Importing stategp turns on JAX's 64-bit mode (everything here is double precision) and, unless one
-is set, JAX's cache of compiled programs.
+Importing stategp turns on JAX's 64-bit mode (everything is computed in double precision) and,
+unless one is configured, JAX's cache of compiled programs.
 """
 
 # ruff: noqa: E402
@@ -41,7 +41,7 @@ _LAZY = {"GPClassifier": "_estimators", "GPRegressor": "_estimators", "plots": "
 
 
 def __getattr__(name: str) -> Any:
-    """Front doors that need libraries of their own are opened when somebody comes."""
+    """Parts that need optional libraries are imported on first use."""
     if name not in _LAZY:
         raise AttributeError(f"module 'stategp' has no attribute {name!r}")
     module = importlib.import_module(f"stategp.{_LAZY[name] or name}")
@@ -49,7 +49,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The interface, with what is loaded when somebody asks for it, and nothing else."""
+    """The public interface, including the parts that are imported on first use."""
     return sorted([*__all__, "__version__"])
 
 

@@ -1,4 +1,4 @@
-"""Checks of what people pass: one place, one wording."""
+"""Checks of arguments, with uniform messages."""
 
 import math
 import operator
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def whole_number(name: str, value: Any, *, least: int | None = None) -> int:
-    """The argument as an int; a ValueError that names it if it is none, or too small.
+    """The argument as an int; raises a ValueError with its name if it is not one, or too small.
 
     >>> whole_number("starts", 3, least=1)
     3
@@ -24,7 +24,7 @@ def whole_number(name: str, value: Any, *, least: int | None = None) -> int:
 
 
 def as_whole(value: Any) -> int | None:
-    """The value as an int if it is a whole number; truth values are none, nor is 3.0."""
+    """The value as an int if it is a whole number; booleans and 3.0 are not."""
     if isinstance(value, bool | np.ndarray):
         return None
     try:
@@ -49,7 +49,7 @@ def positive_number(name: str, value: Any) -> float:
 
 
 def as_number(value: Any) -> float | None:
-    """The value as a float if it is a real number; truth values and text are none."""
+    """The value as a float if it is a real number; booleans and text are not."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         try:
             return float(value)

@@ -1,7 +1,7 @@
 """Durations in natural units: "30d", "1.5h", "2 weeks". A duration is a number of days.
 
-Dates are measured in days by everything that accepts dates, so that a lengthscale of "12h" and
-one of 0.5 are the same.
+Wherever dates are accepted they are measured in days, so that a lengthscale of "12h" is the same as
+one of 0.5.
 """
 
 import math
@@ -44,7 +44,7 @@ _EXAMPLES = "30d, 12h, 15min, 2w, 1y"
 
 
 def days(text: str) -> float:
-    """The number of days in a duration written as numbers with units.
+    """The number of days in a duration such as "1d12h".
 
     >>> from stategp._durations import days
     >>> days("12h"), days("2 weeks"), days("1d12h"), days("1y")
@@ -90,7 +90,7 @@ _OTHERWISE = ("y", "d", "h", "min", "s", "ms", "us", "ns")
 
 
 def describe(days: float | int, digits: int = 3) -> str:
-    """The shortest readable form of a number of days, to so many significant digits.
+    """The shortest readable form of a number of days, to a number of significant digits.
 
     >>> from stategp._durations import describe
     >>> describe(0.5), describe(7.0), describe(365.25), describe(3.217)

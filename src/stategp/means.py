@@ -1,4 +1,4 @@
-"""Mean functions: what f is expected to be before any data."""
+"""Mean functions: the prior expectation of f."""
 
 import abc
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Points = Float[Array, " points"]
 
 
 class Mean(eqx.Module):
-    """A function of x, in the user's own units and origin."""
+    """A function of x, in the user's units."""
 
     @abc.abstractmethod
     def __call__(self, x: Points) -> Points:
@@ -23,7 +23,7 @@ class Mean(eqx.Module):
 
 
 class Zero(Mean):
-    """f is centred on zero."""
+    """The prior mean of f is zero."""
 
     def __call__(self, x: Points) -> Points:
         return jnp.zeros_like(x)
@@ -33,7 +33,7 @@ class Zero(Mean):
 
 
 class Constant(Mean):
-    """f is centred on a constant, learned by `fit`.
+    """The prior mean of f is a constant, learned by `fit`.
 
     >>> import stategp as sg
     >>> sg.means.Constant(3.0)
@@ -53,9 +53,9 @@ class Constant(Mean):
 
 
 class Linear(Mean):
-    """f is centred on the line intercept + slope · (x − centre).
+    """The prior mean of f is the line intercept + slope · (x − centre).
 
-    `centre` is not learned; `fit` takes the middle of the data unless it is given.
+    `centre` is not learned; by default `fit` takes the middle of the data.
 
     >>> import stategp as sg
     >>> sg.means.Linear(intercept=1.0, slope=0.5)

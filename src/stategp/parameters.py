@@ -33,7 +33,7 @@ Tree = TypeVar("Tree")
 
 
 class Parameter(eqx.Module):
-    """A hyperparameter. Made by kernels and likelihoods from the numbers they are given.
+    """A hyperparameter. Kernels and likelihoods make one from each number they are given.
 
     >>> import stategp as sg
     >>> sg.kernels.Matern32(lengthscale=sg.fixed(2.0)).lengthscale
@@ -72,7 +72,7 @@ Value = Any
 
 
 def fixed(value: Value) -> Parameter:
-    """A hyperparameter that `fit` leaves alone: a number, or a duration such as "1y" (in days).
+    """A hyperparameter that `fit` does not change: a number, or a duration such as "1y" (in days).
 
     >>> import stategp as sg
     >>> sg.kernels.Cosine(period=sg.fixed(24.0))
@@ -82,7 +82,7 @@ def fixed(value: Value) -> Parameter:
 
 
 def parameter(value: Value = None, *, prior: Prior | None = None) -> Parameter:
-    """A hyperparameter with a prior, learned by `fit` from the starting value given (if any).
+    """A hyperparameter with a prior, learned by `fit` starting from the value given (if any).
 
     >>> import stategp as sg
     >>> prior = sg.priors.LogNormal(median=2.0, spread=0.5)

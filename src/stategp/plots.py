@@ -1,7 +1,6 @@
 """Matplotlib figures. No pyplot: no backend is chosen and no global state is touched.
 
-What they show is decided in `stategp._story`, for these pictures and for the report alike; here it
-is only drawn.
+`stategp._story` determines what these figures and the report show; this module only draws it.
 """
 
 import io
@@ -39,7 +38,7 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 except ImportError:  # pragma: no cover
-    raise ImportError('pictures need Matplotlib: pip install "stategp[plot]"') from None
+    raise ImportError('figures need Matplotlib: pip install "stategp[plot]"') from None
 
 __all__ = [
     "Picture",
@@ -68,7 +67,7 @@ _COLUMNS = 700
 
 
 class Picture(Figure):
-    """A figure that notebooks show although pyplot knows nothing of it."""
+    """A figure that notebooks display without pyplot."""
 
     def _repr_png_(self) -> bytes:
         written = io.BytesIO()
@@ -79,9 +78,9 @@ class Picture(Figure):
 def plot(posterior: Any, *, ax: Axes | None = None, **options: Any) -> Figure:
     """Data, mean and intervals, with the inducing points, the gaps and where the forecast begins.
 
-    Of an additive posterior the effect of each input, of a deep one its functions. Options are
-    those of `stategp._story.tell` (`until=` for a forecast, `levels=`) or `portray` (`level=`);
-    a story that was told already is drawn as it is.
+    For an additive posterior it shows the effect of each input, for a deep one its functions.
+    Options are those of `stategp._story.tell` (`until=` for a forecast, `levels=`) or `portray`
+    (`level=`); a story that has been computed already is drawn as it is.
 
     >>> import numpy as np, stategp as sg
     >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
@@ -110,10 +109,10 @@ def plot(posterior: Any, *, ax: Axes | None = None, **options: Any) -> Figure:
 
 
 def plot_components(posterior: Any, *, figure: Figure | None = None, **options: Any) -> Figure:
-    """Each summand of the kernel with its interval: along x, or over one period if it repeats.
+    """Each component of the kernel with its interval: along x, or over one period if it repeats.
 
-    Of an additive posterior the effect of each input, of a deep one its functions. Options are
-    those of `plot`.
+    For an additive posterior it shows the effect of each input, for a deep one its functions.
+    Options are those of `plot`.
     """
     account = recount(posterior, options)
     if isinstance(account, Portrait):
@@ -173,8 +172,8 @@ def plot_trace(posterior: Any, *, ax: Axes | None = None, **options: Any) -> Fig
 def plot_checks(posterior: Any, *, figure: Figure | None = None, **options: Any) -> Figure:
     """Calibration, autocorrelation of the residuals, residuals along x, and their quantiles.
 
-    Every observation is compared with what all the others predict for it; what that says about the
-    model is written above.
+    Every observation is compared with its prediction from all the others; the title states the
+    conclusions.
     """
     account = recount(posterior, options)
     if not isinstance(account, Story):

@@ -1,8 +1,8 @@
-"""Prior densities for hyperparameters. A prior on a parameter turns the fit into MAP.
+"""Prior densities for hyperparameters. With priors, a fit finds the posterior mode (MAP).
 
 A prior is any hashable object with ``log_density(value)``, the log density of the parameter
-in the units the user sees (not of its logarithm). Those of this module are pytrees: another median
-does not compile a program anew.
+in the user's units (not of its logarithm). Those of this module are pytrees, so that another median
+does not require a new compilation.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 @runtime_checkable
 class Prior(Protocol):
-    """What a prior has to offer."""
+    """What a prior has to provide."""
 
     def log_density(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
         """Elementwise log density."""
@@ -56,7 +56,7 @@ class HalfNormal:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LogNormal:
-    """The logarithm of the parameter is normal: ``median`` and the spread of the logarithm."""
+    """Log-normal density: ``spread`` is the standard deviation of the logarithm."""
 
     median: Number = 1.0
     spread: Number = 1.0

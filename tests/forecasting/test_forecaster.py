@@ -262,7 +262,7 @@ def test_one_time_and_none(daily):
         (DAYS.tz_localize("UTC"), "with a time zone, but the model was fitted to dates without"),
         (FRAME[["y"]], "there is no column 'ds'; the columns are 'y'"),
         (pl.from_pandas(FRAME).lazy(), "call .collect"),
-        (["soon"], "does not read as a date"),
+        (["soon"], "cannot be read as a date"),
     ],
 )
 def test_times_of_the_wrong_kind(times, words, daily):
@@ -277,12 +277,12 @@ def test_times_of_the_wrong_kind(times, words, daily):
         (FRAME, {"target": "other"}, "row 0 is 'text'"),
         (FRAME, {"target": "ds"}, "both column 'ds'"),
         (FRAME, {"exposure": "y"}, "exposure has no meaning for Gaussian"),
-        (FRAME[:0], {}, "holds no number"),
-        (FRAME.assign(y=np.nan), {}, "holds no number"),
+        (FRAME[:0], {}, "has no numbers"),
+        (FRAME.assign(y=np.nan), {}, "has no numbers"),
         (FRAME.assign(ds=np.arange(N)), {}, "has the length 10d, but the times are numbers"),
         (pd.concat([FRAME, FRAME], axis=1), {}, "have the same name"),
         (pl.from_pandas(FRAME).lazy(), {}, "call .collect"),
-        (Y, {}, "expected a data frame of pandas, polars or pyarrow, got ndarray"),
+        (Y, {}, "expected a pandas, polars or pyarrow data frame, got ndarray"),
     ],
 )
 def test_wrong_frames(frame, options, words):

@@ -127,7 +127,7 @@ def test_what_does_not_go_together_is_refused_in_words():
         sg.condition(LOGIT, X, Y, method="ep", weights=np.full(N, 2.0))
     with pytest.raises(ValueError, match="method must be one of"):
         sg.condition(LOGIT, X, Y, method="mcmc")
-    with pytest.raises(ValueError, match=r"GP models takes all data.*asked for was minibatches"):
+    with pytest.raises(ValueError, match=r"GP models takes all data.*got minibatches"):
         sg.fit(LOGIT, X, Y, method="laplace", batch_size=10)
     with pytest.raises(ValueError, match="takes all data with optimiser='lbfgs'"):
         sg.fit(LOGIT, X, Y, method="laplace", optimiser="adam")
@@ -137,7 +137,7 @@ def test_what_does_not_go_together_is_refused_in_words():
         sg.condition(sg.GP(KERNEL, "laplace"), X, F, method="laplace")
     with pytest.raises(ValueError, match="deterministic kernels do not have"):
         sg.condition(sg.GP(KERNEL + k.Constant()), X, F, method="gradient")
-    with pytest.raises(ValueError, match="step_size is that of natural gradients in minibatches"):
+    with pytest.raises(ValueError, match="step_size is the step size of natural gradients"):
         sg.fit(LOGIT, X, Y, step_size=0.1)
     for wrong in [{"batch_size": 1.5}, {"max_steps": "many"}, {"starts": 0.5}, {"seed": "a"}]:
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be a whole number"):

@@ -290,7 +290,7 @@ def test_whole_numbers_that_doubles_cannot_hold_are_refused():
         (lambda: sg.Layer(3), "the kernel of a layer"),
         (lambda: sg.Layer(k.Matern32(), 1), "at least 2"),
         (lambda: sg.Layer(k.Matern32(), [1.0, 0.0]), "increasing"),
-        (lambda: sg.Layer(k.Matern32(), 5, between=(1, 0)), "a low and a high end"),
+        (lambda: sg.Layer(k.Matern32(), 5, between=(1, 0)), "a lower and an upper end"),
         (lambda: sg.DeepGP({}, lambda f, x: x), "a dictionary of sg.Layer"),
         (lambda: sg.DeepGP({"a": 3}, lambda f, x: x), "layer 'a' must be"),
         (lambda: sg.DeepGP({"a": layer()}, 3), "function must be a function"),
@@ -302,7 +302,7 @@ def test_whole_numbers_that_doubles_cannot_hold_are_refused():
         (lambda: sg.fit(sg.DeepGP({"a": layer()}, lambda f, x: x), *series()), "never calls"),
         (lambda: sg.fit(two_layers(), *series(), inducing=20), "given to each sg.Layer"),
         (lambda: sg.fit(two_layers(), *series(), optimiser="lbfgs"), "DeepGP models takes"),
-        (lambda: sg.fit(two_layers(), *series(), method="laplace"), "does not go with DeepGP"),
+        (lambda: sg.fit(two_layers(), *series(), method="laplace"), "cannot be used with DeepGP"),
         (
             lambda: sg.fit(sg.DeepGP({"a": layer()}, lambda f, x, n: f["a"](x)), *series()),
             "y must be a list",

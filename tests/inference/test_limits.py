@@ -52,4 +52,4 @@ def test_noise_that_vanishes_ends_at_what_the_data_can_show_and_says_so():
     x = np.linspace(0, 10, 30)
     posterior = sg.fit(sg.GP(k.Matern52()), x, np.sin(x))
     assert posterior.fit_result.converged
-    assert "the noise ran to the smallest that these data can show" in str(posterior.fit_result)
+    assert "the noise fell to the smallest that these data can show" in str(posterior.fit_result)

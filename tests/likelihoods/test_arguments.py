@@ -122,7 +122,7 @@ def test_names_refused(name: str, options: dict[str, float], words: str) -> None
         (lambda: lik.Ordinal(3, cutpoints=[1.0]), "2 increasing numbers for 3 levels"),
         (lambda: lik.Ordinal(3, cutpoints=[1.0, 0.0]), "2 increasing numbers for 3 levels"),
         (lambda: lik.Ordinal(3, cutpoints="ab"), "cutpoints must be a list of numbers"),
-        (lambda: lik.Ordinal(3, cutpoints=sg.parameter()), "they take no prior"),
+        (lambda: lik.Ordinal(3, cutpoints=sg.parameter()), "without a prior"),
     ],
 )
 def test_refused_in_words(make, words: str) -> None:

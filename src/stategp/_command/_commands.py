@@ -57,7 +57,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="""Gaussian processes for long series.
 
-    Fit a table with a column of times and a column of numbers, then forecast, look, report:
+    Fit a table with a column of times and a column of numbers, then forecast, plot and report:
 
     - `stategp fit visits.csv --time date --target visits --likelihood poisson`
 
@@ -65,7 +65,7 @@ app = typer.Typer(
 
     - `stategp report visits.stategp --horizon 30d`
 
-    Try `stategp demo` for all of it on simulated data.""",
+    `stategp demo` runs all steps on simulated data.""",
 )
 
 
@@ -79,7 +79,7 @@ def _version(asked: bool) -> bool:
 @app.callback()
 def _everywhere(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     pass
@@ -88,33 +88,31 @@ def _everywhere(
 @app.command()
 def fit(
     data: Data,
-    time: Annotated[str | None, column("The times; guessed if absent.")] = None,
-    target: Annotated[str | None, column("What to model; guessed if absent.")] = None,
+    time: Annotated[str | None, column("Column of times; guessed if absent.")] = None,
+    target: Annotated[str | None, column("Column to model; guessed if absent.")] = None,
     kernel: Kernel = None,
     likelihood: Likelihood = "gaussian",
     inducing: Inducing = "auto",
-    exposure: Annotated[str | None, column("Counts: what their rate is multiplied by.")] = None,
-    trials: Annotated[str | None, column("binomial: out of how many.")] = None,
-    noise_variance: Annotated[str | None, column("gaussian: known variances.")] = None,
+    exposure: Annotated[str | None, column("Column of exposures (counts).")] = None,
+    trials: Annotated[str | None, column("Column of trials (binomial).")] = None,
+    noise_variance: Annotated[str | None, column("Column of known variances (gaussian).")] = None,
     sep: Separator = None,
     decimal: Decimal = None,
     date_format: DateFormat = None,
     zone: Zone = None,
     max_steps: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The most steps of learning.")
+        int | None, typer.Option(min=1, metavar="N", help="Maximum number of steps of learning.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The model; DATA.stategp unless given."
-        ),
+        typer.Option("--output", "-o", metavar="FILE", help="Model file; by default DATA.stategp."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Learn a model from a table, and write it to a file.
+    """Learn a model from a table and write it to a file.
 
     Times are dates (with or without time zone) or numbers, in any order, with gaps. An empty
-    target is a missing observation. Ctrl-C ends learning and keeps what was learned.
+    target is a missing observation. Ctrl-C stops learning and keeps the model learned so far.
     """
     target_file = model_beside(data) if output is None else output
     check_path(target_file, never=TABLES)
@@ -140,7 +138,7 @@ def fit(
     forecaster.save(target_file)
     _say_fitted(forecaster, target_file, seconds, as_json)
     if was_interrupted(forecaster.posterior):
-        raise Interrupted(f"interrupted; what was learned until then is in {target_file}")
+        raise Interrupted(f"interrupted; the model learned so far is in {target_file}")
     for warning in caught:
         print(f"stategp: warning: {warning.message}", file=sys.stderr)
     if not as_json:
@@ -159,14 +157,12 @@ def _say_fitted(forecaster: Any, path: Path, seconds: float, as_json: bool) -> N
 def predict(
     model: Model,
     times: Annotated[
-        Path, typer.Argument(metavar="TIMES", help="A CSV or Parquet file with the times.")
+        Path, typer.Argument(metavar="TIMES", help="CSV or Parquet file with the times.")
     ],
     level: Levels = [0.95],  # noqa: B006
     function: Annotated[
         bool,
-        typer.Option(
-            "--function", help="Predict the function behind the observations, not a new one."
-        ),
+        typer.Option("--function", help="Predict the latent function, not a new observation."),
     ] = False,
     sep: Separator = None,
     decimal: Decimal = None,
@@ -174,7 +170,7 @@ def predict(
     output: TableOutput = None,
     as_json: Json = False,
 ) -> None:
-    """Predict at given times: mean and intervals."""
+    """Predict the mean and intervals at given times."""
     check_table_path(output)
     forecaster = load_forecaster(model)
     fitted, axis = forecaster.fitted, forecaster.fitted.axis
@@ -194,18 +190,18 @@ def forecast(
         str,
         typer.Argument(
             metavar="HORIZON",
-            help="30d, 12h, 1y, until 2025-12-01; a number is in days, or in the unit of times "
-            "that are numbers.",
+            help="A duration (30d, 12h, 1y) or a date (2025-12-01). A number is in days or, if "
+            "times are numbers, in their unit.",
         ),
     ],
     every: Annotated[
-        str | None, typer.Option(metavar="LENGTH", help="The step; that of the data if absent.")
+        str | None, typer.Option(metavar="LENGTH", help="Time step; by default that of the data.")
     ] = None,
     level: Levels = [0.95],  # noqa: B006
     output: TableOutput = None,
     as_json: Json = False,
 ) -> None:
-    """Predict what comes after the end of the data."""
+    """Predict beyond the end of the data."""
     check_table_path(output)
     forecaster = load_forecaster(model)
     step = None if every is None else length_of(forecaster, every)
@@ -225,7 +221,7 @@ def plot(
     ] = "series",
     output: Output = None,
 ) -> None:
-    """Draw a picture (PNG, PDF or SVG)."""
+    """Draw a figure (PNG, PDF or SVG)."""
     from stategp import plots
 
     drawn: dict[str, Any] = {
@@ -247,7 +243,7 @@ def plot(
 
 @app.command()
 def report(model: Model, horizon: Horizon = None, output: Output = None) -> None:
-    """Write one HTML file with everything: zoom in it, send it, open it offline."""
+    """Write a report as a single HTML file, with zoomable figures, that works offline."""
     path = model.with_suffix(".html") if output is None else output
     check_path(path, (".html", ".htm"))
     forecaster = load_forecaster(model)
@@ -260,14 +256,14 @@ def describe(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A model file, or a CSV or Parquet file.")
     ],
-    time: Annotated[str | None, column("The times (tables).")] = None,
-    target: Annotated[str | None, column("What to model (tables).")] = None,
+    time: Annotated[str | None, column("Column of times (tables).")] = None,
+    target: Annotated[str | None, column("Column to model (tables).")] = None,
     sep: Separator = None,
     decimal: Decimal = None,
     date_format: DateFormat = None,
     as_json: Json = False,
 ) -> None:
-    """Say what is in a model file, or what a table holds and what would be fitted to it."""
+    """Summarise a model file, or a table and the model that would be fitted to it."""
     if is_table(file):
         content = open_table(file, Writing(sep, decimal, date_format))
         time, target = choose_columns(content, time, target)
@@ -285,10 +281,10 @@ def describe(
 @app.command()
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to put it all.")
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the results.")
     ] = Path("demo-output"),
 ) -> None:
-    """Simulate a count series, fit it, forecast, draw and report: under a minute."""
+    """Simulate a series of counts, fit, forecast, plot and report, in under a minute."""
     run_demo(output)
 
 
@@ -319,4 +315,4 @@ def _inducing(text: str) -> Any:
         return text
     if text.isdecimal() and int(text) > 0:
         return int(text)
-    raise ValueError(f"--inducing must be auto, data or a number from 1 on, got {text!r}")
+    raise ValueError(f"--inducing must be auto, data or a whole number of at least 1, got {text!r}")

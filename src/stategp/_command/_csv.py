@@ -112,12 +112,12 @@ class CsvFile:
             for number, cells in self.sniffed.records():
                 if cells and len(cells) != width:
                     return ValueError(
-                        f"{self.path} does not read as csv: row {number} has {len(cells)} "
+                        f"{self.path} cannot be read as CSV: row {number} has {len(cells)} "
                         f"cell{'s' * (len(cells) > 1)}, and its header has {width}"
                     )
         except csv.Error:
             pass
-        return ValueError(f"{self.path} does not read as csv: {str(error).splitlines()[0]}")
+        return ValueError(f"{self.path} cannot be read as CSV: {str(error).splitlines()[0]}")
 
     def _without_empty_rows(self, raw: dict[str, Any]) -> dict[str, Any]:
         """Spreadsheets write rows of nothing but separators after the last one."""
@@ -156,7 +156,7 @@ class CsvFile:
         self.layout, zone = dates.layout, self.writing.zone or instants.zone
         offsets = {moment.utcoffset() for moment in dates.moments}
         if len(offsets) > 1 and self.writing.zone is None:
-            words = f"{words or 'times'} with several offsets: answers in UTC (or give --zone)"
+            words = f"{words or 'times'} with several offsets: results in UTC (or give --zone)"
         if words and self.writing.date_format is None:
             self.notes.append(words)
         return pyarrow.array(instants.values, pyarrow.timestamp("us", zone))
@@ -178,7 +178,7 @@ class CsvFile:
             self.notes.extend(word for word in numbers.words if word not in self.notes)
             return pyarrow.array(numbers.values)
         if types.is_temporal(column.type):
-            raise source.refuse(0, str(column[0]), ", which is no number")
+            raise source.refuse(0, str(column[0]), ", which is not a number")
         if types.is_null(column.type):
             return pyarrow.array(np.full(len(column), np.nan))
         return column

@@ -1,4 +1,4 @@
-"""The main job on simulated data: fit, forecast, certificate, pictures, report."""
+"""A complete analysis of simulated data: fit, forecast, certificate, figures, report."""
 
 import time
 from pathlib import Path
@@ -57,14 +57,14 @@ def run_demo(folder: Path) -> None:
     for row in forecast.slice(0, 4).to_pylist():
         print(
             f"  {row['time']:%a %d %b %H:%M}  {row['mean']:5.1f}, "
-            f"95 % between {row['lower_95']:.0f} and {row['upper_95']:.0f}"
+            f"95 % interval {row['lower_95']:.0f} to {row['upper_95']:.0f}"
         )
     flagged = forecaster.outliers(table).to_pydict()
     number = sum(flagged["outlier"])
     print(f"{number} observations are very improbable given all the others\n")
     _draw(forecaster, folder)
     forecaster.save(folder / "visits.stategp")
-    print(f"\nall in {time.perf_counter() - began:.0f} s")
+    print(f"\nfinished in {time.perf_counter() - began:.0f} s")
     print(f"open {folder / 'report.html'} in a browser, then try")
     print(f"  stategp describe {folder / 'visits.csv'}")
     print(
@@ -88,6 +88,6 @@ def _draw(forecaster: Any, folder: Path) -> None:
     for name, draw in pictures.items():
         with replacing(folder / name) as file:
             draw(story).savefig(file, dpi=140, format="png")
-        print(f"picture: {folder / name}")
+        print(f"figure:  {folder / name}")
     write_report(story, folder / "report.html")
     print(f"report:  {folder / 'report.html'}")

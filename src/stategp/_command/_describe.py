@@ -11,7 +11,7 @@ from stategp._story import user_units
 
 
 def facts(forecaster: Any) -> dict[str, Any]:
-    """What there is to say of a fitted forecaster, in plain values."""
+    """A summary of a fitted forecaster, as plain values."""
     fitted = forecaster.fitted
     posterior, axis = fitted.posterior, fitted.axis
     x = user_units(posterior.data.x[[0, -1]], posterior.data.origin, 2)
@@ -41,7 +41,7 @@ def describe_table(content: Any, time: str, target: str) -> dict[str, Any]:
     y = number_column(table, target)
     seen = np.isfinite(y)
     if not seen.any():
-        raise ValueError(f"column {target!r} holds no number")
+        raise ValueError(f"column {target!r} has no numbers")
     distinct = np.unique(x)
     spacing = float(np.median(np.diff(distinct))) if len(distinct) > 1 else 0.0
     widest = float(np.max(np.diff(distinct))) if len(distinct) > 1 else 0.0
@@ -63,7 +63,7 @@ def describe_table(content: Any, time: str, target: str) -> dict[str, Any]:
             f"{v:.6g}" for v in (values.min(), np.median(values), values.max())
         ),
         "looks like": _looks_like(values, whole),
-        "kernel unless given": default_kernel(x[seen], values, axis.dates),
+        "default kernel": default_kernel(x[seen], values, axis.dates),
     }
 
 
@@ -74,4 +74,4 @@ def _looks_like(values: np.ndarray, whole: bool) -> str:
         return "counts: --likelihood poisson (or negative-binomial)"
     if values.min() > 0 and values.max() > 100 * np.median(values):
         return "positive, with a long tail: --likelihood gamma"
-    return "measurements: --likelihood gaussian (or student-t, where some are far out)"
+    return "measurements: --likelihood gaussian (or student-t, if there are outliers)"

@@ -6,32 +6,30 @@ from typing import Annotated, Any
 import typer
 
 Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="A CSV (.csv, .tsv, .csv.gz) or Parquet file.")
+    Path, typer.Argument(metavar="DATA", help="CSV (.csv, .tsv, .csv.gz) or Parquet file.")
 ]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `fit` wrote.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON, for machines.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `fit`.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Levels = Annotated[
     list[float],
-    typer.Option("--level", metavar="P", help="Probability of an interval; may be repeated."),
+    typer.Option("--level", metavar="P", help="Probability of the interval; may be repeated."),
 ]
 Horizon = Annotated[
     str | None,
     typer.Option(
         metavar="LENGTH",
-        help="How far to forecast: 30d, 12h, 1y, until 2025-12-01; a number is in days, or in the "
-        "unit of times that are numbers.",
+        help="How far to forecast: a duration (30d, 12h, 1y) or a date (2025-12-01). A number is "
+        "in days or, if times are numbers, in their unit.",
     ),
 ]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it.")
-]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Output file.")]
 TableOutput = Annotated[
     Path | None,
     typer.Option(
         "--output",
         "-o",
         metavar="FILE",
-        help="A .csv or .parquet file; standard output unless given.",
+        help="A .csv or .parquet file; by default standard output.",
     ),
 ]
 Kernel = Annotated[
@@ -42,9 +40,9 @@ Kernel = Annotated[
         metavar="TEXT",
         help="An expression: `matern52(30d) + periodic(1d) * matern32(2w)`, "
         "`trend: matern52 + yearly: harmonic(1y, terms=3)`. Lengths are in s, min, h, d, w, mo, "
-        "y, or plain numbers. Lengthscales are where learning starts; periods are kept "
-        "(`learn(1d)` learns them, `fixed(3d)` keeps a lengthscale). A trend and the seasons that "
-        "the data shows unless given.",
+        "y, or plain numbers. Lengthscales are starting values; periods are fixed "
+        "(`learn(1d)` learns them, `fixed(3d)` fixes a lengthscale). By default a trend and the "
+        "seasons that the data show.",
     ),
 ]
 Likelihood = Annotated[
@@ -60,20 +58,23 @@ Likelihood = Annotated[
 Inducing = Annotated[
     str,
     typer.Option(
-        metavar="N", help="`auto`, a number of inducing points, or `data` (the most exact)."
+        metavar="N",
+        help="Number of inducing points, `auto`, or `data` (one at every input: most accurate).",
     ),
 ]
 Separator = Annotated[
     str | None,
-    typer.Option("--sep", metavar="SIGN", help="Between columns: ; or tab. Guessed if absent."),
+    typer.Option("--sep", metavar="CHAR", help="Column separator: ; or tab. Guessed if absent."),
 ]
 Decimal = Annotated[
     str | None,
-    typer.Option(metavar="SIGN", help="Before decimals: . or a comma. Guessed if absent."),
+    typer.Option(metavar="CHAR", help="Decimal separator: . or a comma. Guessed if absent."),
 ]
 DateFormat = Annotated[
     str | None,
-    typer.Option(metavar="FORMAT", help="%d/%m/%Y, %m/%d/%y … Guessed if that is unambiguous."),
+    typer.Option(
+        metavar="FORMAT", help="Date format: %d/%m/%Y, %m/%d/%y … Guessed if unambiguous."
+    ),
 ]
 Zone = Annotated[
     str | None,

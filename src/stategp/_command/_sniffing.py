@@ -81,7 +81,7 @@ def sniff(path: Path, separator: str | None = None) -> Sniffed:
 def as_separator(text: str) -> str:
     separator = _NAMES.get(text.lower(), text)
     if len(separator) != 1 or separator in "\"'\n\r" or separator.isalnum():
-        raise ValueError(f"--sep must be one sign (as ';') or tab, got {text!r}")
+        raise ValueError(f"--sep must be one character (such as ';') or tab, got {text!r}")
     return separator
 
 
@@ -100,7 +100,7 @@ def _encoding(path: Path) -> tuple[str, list[str]]:
     with binary_of(path) as file:
         start = file.read(4)
     if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        return "utf-16", ["letters in UTF-16"]
+        return "utf-16", ["text in UTF-16"]
     if b"\0" in start or start == b"PK\x03\x04":
         hint = "; save it as CSV first" if start.startswith(b"PK") else ""
         raise ValueError(f"{path} is not a text file{hint}")
@@ -108,7 +108,7 @@ def _encoding(path: Path) -> tuple[str, list[str]]:
         return "utf-8", []
     encoding = next(name for name in _WESTERN if _reads_as(path, name))
     name = "Windows-1252" if encoding == "cp1252" else "Latin-1"
-    return encoding, [f"letters in {name} (not UTF-8)"]
+    return encoding, [f"text in {name} (not UTF-8)"]
 
 
 def _reads_as(path: Path, encoding: str) -> bool:

@@ -37,7 +37,7 @@ class ParquetFile:
             self.names = list(pyarrow.parquet.read_schema(path).names)
         except (pyarrow.ArrowException, OSError) as error:
             reason = "".join(c for c in str(error).splitlines()[0] if c.isprintable())
-            raise ValueError(f"{path} does not read as parquet: {reason}") from None
+            raise ValueError(f"{path} cannot be read as Parquet: {reason}") from None
 
     def read(self, time: str, numbers: Iterable[str]) -> Any:
         import pyarrow.parquet
@@ -142,7 +142,7 @@ def check_path(path: Path, ends: tuple[str, ...] = (), never: tuple[str, ...] = 
     if ends and path.suffix.lower() not in ends:
         raise ValueError(f"cannot write {path}: its name should end in {' or '.join(ends)}")
     if path.suffix.lower() in never:
-        raise ValueError(f"cannot write {path}: its name is that of a table, not of a model")
+        raise ValueError(f"cannot write {path}: its name is that of a table, not of a model file")
     if path.is_dir():
         raise ValueError(f"cannot write {path}: it is a folder")
     if not path.parent.is_dir():
@@ -172,7 +172,7 @@ def choose_columns(
             target = others[0]
         if target is None:
             raise ValueError(
-                f"which column is to be modelled? Give --target; the columns of {path} are "
+                f"which column should be modelled? Give --target; the columns of {path} are "
                 f"{listed(names)}"
             )
     if time is None:

@@ -19,7 +19,7 @@ class Writing:
             raise ValueError(f"--decimal must be '.' or ',', got {self.decimal!r}")
         if self.date_format is not None and "%" not in self.date_format:
             raise ValueError(
-                f"--date-format must be made of %d, %m, %Y, %H, %M and so on, as '%d/%m/%Y', "
+                f"--date-format must consist of %d, %m, %Y, %H, %M and so on, such as '%d/%m/%Y', "
                 f"got {self.date_format!r}"
             )
 

@@ -207,7 +207,7 @@ def place_all(inducing: Any, observed: Observed, names: tuple[str, ...]) -> list
     if isinstance(inducing, Mapping):
         unknown = [name for name in inducing if name not in names]
         if unknown:
-            raise ValueError(f"inducing names {unknown[0]!r}, which is none of {', '.join(names)}")
+            raise ValueError(f"inducing names {unknown[0]!r}, not one of {', '.join(names)}")
         rules = [inducing.get(name, "auto") for name in names]
     elif isinstance(inducing, list | tuple):
         rules = list(inducing)

@@ -1,4 +1,4 @@
-"""The doors that scikit-learn's users know: `sg.GPRegressor` and `sg.GPClassifier`."""
+"""Estimators for scikit-learn: `sg.GPRegressor` and `sg.GPClassifier`."""
 
 try:
     import sklearn  # noqa: F401

@@ -28,13 +28,13 @@ _VARIANCE = 4.0  # of the log odds, before anything is known: a few units either
 class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they have no types
     """Gaussian-process classification in time linear in the number of rows.
 
-    One column is a `sg.GP`; several are an additive model (`sg.AdditiveGP`), a function of its own
-    for each column. With more than two classes there is a model of each class against the rest,
-    whose probabilities are divided by their sum.
+    With one column the model is a `sg.GP`, with several an additive model (`sg.AdditiveGP`) with
+    one function for each column. With more than two classes there is a model of each class against
+    the rest, and their probabilities are normalised.
 
     Arguments:
-        kernel: as for `sg.GPRegressor`. Unless given: Matern52 with a prior on its variance,
-            without which classes that a boundary separates would drive f to infinity.
+        kernel: as for `sg.GPRegressor`. By default Matern52 with a prior on its variance; without
+            the prior, f would diverge for classes that are perfectly separable.
         likelihood: "bernoulli" or a `sg.likelihoods.Bernoulli`, whose link may be "probit".
         inducing, n_restarts_optimizer, max_iter, tol, random_state, verbose: as for
             `sg.GPRegressor`.
@@ -71,7 +71,7 @@ class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they h
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "GPClassifier":
-        """Learn the hyperparameters and the posterior; `sample_weight` says how often rows count.
+        """Learn the hyperparameters and the posterior; `sample_weight` is the weight of each row.
 
         Rows with the same X and y are counted, not repeated.
         """

@@ -92,7 +92,7 @@ def kernels_of(kernel: Any, names: list[str], default: Kernel) -> dict[str, Any]
                 raise ValueError(f"kernel names the column {name!r}, but X has {_listed(names)}")
         for name in names:
             if name not in kernel:
-                raise ValueError(f"kernel has none for the column {name!r} of X")
+                raise ValueError(f"kernel has no entry for the column {name!r} of X")
         return {name: kernel[name] for name in names}
     if isinstance(kernel, list | tuple):
         if len(kernel) != len(names):

@@ -66,8 +66,8 @@ def _parameters(kernel: Any) -> dict[str, Any]:
 def _replaced(kernel: Any, values: Mapping[str, Any]) -> Any:
     if kernel is None:
         raise ValueError(
-            f"{_MARK}{next(iter(values))} was set, but no kernel is given whose hyperparameter it "
-            "could be; give one, such as kernel='matern52'"
+            f"{_MARK}{next(iter(values))} was set, but no kernel is given; give one, such as "
+            "kernel='matern52'"
         )
     columns = _columns(kernel)
     if columns is None:

@@ -28,29 +28,30 @@ from stategp.parameters import parameter
 class GPRegressor(RegressorMixin, WithKernel):  # type: ignore[misc]  # they have no types
     """Gaussian-process regression in time linear in the number of rows.
 
-    One column is a `sg.GP`; several are an additive model (`sg.AdditiveGP`), a function of its own
-    for each column. The level of f is learned, and hyperparameters that the kernel leaves open
-    start from values taken from the data: neither X nor y needs scaling.
+    With one column the model is a `sg.GP`, with several an additive model (`sg.AdditiveGP`) with
+    one function for each column. The level of f is learned, and hyperparameters without a value get
+    starting values from the data: neither X nor y needs scaling.
 
     Arguments:
-        kernel: one of `sg.kernels` or an expression ("matern52 + periodic(7)"); every column gets
-            one with parameters of its own. Or a list or dictionary with one for each column;
-            Matern52 unless given. Its hyperparameters are `kernel__lengthscale` and so on in
-            `set_params` and searches: where the fit starts, or the value of those that are fixed.
+        kernel: one of `sg.kernels` or an expression ("matern52 + periodic(7)"), used for every
+            column with separate parameters, or a list or dictionary with one for each column. The
+            default is Matern52. In `set_params` and searches its hyperparameters are called
+            `kernel__lengthscale` and so on; they are starting values, or the values of those that
+            are fixed.
         likelihood: how y depends on f: a name ("gaussian", "student_t", "poisson", …) or one of
             `sg.likelihoods`. `predict` gives the mean of y.
         inducing: how many inducing points, as for `sg.fit`: "auto", a number, locations or "data";
             with several columns also a list or dictionary with one of these for each.
-        n_restarts_optimizer: how many random starting points the search tries beside the first;
-            only with one column.
-        max_iter: the most steps of the search for hyperparameters.
-        tol: the slope of the bound per observation at which the search ends.
-        random_state: of the random starting points.
+        n_restarts_optimizer: the number of random starting points in addition to the first; only
+            with one column.
+        max_iter: the maximum number of steps of the search for hyperparameters.
+        tol: the gradient of the bound per observation at which the search ends.
+        random_state: seed of the random starting points.
         verbose: whether to show the bound on standard error while fitting.
 
-    After `fit`: `posterior_`, all there is to know (`posterior_.components` has the effect of each
-    column); `kernel_`, the kernel with what was learned, a dictionary by column if there are
-    several; `elbo_`, the lower bound on log p(y); `n_iter_`, the steps taken.
+    After `fit`: `posterior_`, the posterior (`posterior_.components` gives the effect of each
+    column); `kernel_`, the kernel with the learned values, a dictionary by column if there are
+    several; `elbo_`, the lower bound on log p(y); `n_iter_`, the number of steps.
 
     >>> import numpy as np, stategp as sg
     >>> X = np.linspace(0, 10, 50)[:, None]
@@ -80,7 +81,7 @@ class GPRegressor(RegressorMixin, WithKernel):  # type: ignore[misc]  # they hav
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "GPRegressor":
-        """Learn the hyperparameters and the posterior; `sample_weight` says how often rows count.
+        """Learn the hyperparameters and the posterior; `sample_weight` is the weight of each row.
 
         Rows with the same X and y are counted, not repeated.
         """
@@ -97,9 +98,9 @@ class GPRegressor(RegressorMixin, WithKernel):  # type: ignore[misc]  # they hav
     def predict(self, X: Any, return_std: Any = False, include_noise: Any = False) -> Any:
         """The mean of y, and with `return_std` a standard deviation.
 
-        Of what? Of f, as for scikit-learn's GaussianProcessRegressor without a WhiteKernel; with
-        `include_noise` of a new observation. Where the likelihood is not Gaussian, "f" is the mean
-        that it gives to an observation: for counts, their rate.
+        The standard deviation is that of f, as for scikit-learn's GaussianProcessRegressor without
+        a WhiteKernel, or, with `include_noise`, that of a new observation. If the likelihood is not
+        Gaussian, "f" is the expected observation: for counts, their rate.
         """
         x = self._checked(X)
         posterior = self.posterior_
@@ -117,7 +118,7 @@ class GPRegressor(RegressorMixin, WithKernel):  # type: ignore[misc]  # they hav
     ) -> np.ndarray:
         """Joint draws of f, or of new observations with `include_noise`: (rows, n_samples).
 
-        Where the likelihood is not Gaussian, "f" is the mean that it gives to an observation.
+        If the likelihood is not Gaussian, "f" is the expected observation.
 
         >>> import numpy as np, stategp as sg
         >>> X = np.linspace(0, 10, 50)[:, None]

@@ -16,9 +16,9 @@ _LABEL = re.compile(r"[^\W\d]\w*")
 def write_kernel(kernel: Kernel, *, dates: bool = False, digits: int | None = 6) -> str:
     """The expression that describes a kernel; `parse_kernel` reads it.
 
-    With `dates`, lengthscales and periods are written as durations. Learned values have so many
-    significant `digits` (None: all); those held fixed keep all of theirs, since a period that is
-    a little off is far off after many of them. What a fit would start from the data is left out.
+    With `dates`, lengthscales and periods are written as durations. Learned values are rounded to
+    `digits` significant digits (None: all); fixed values keep all digits, because a small error in
+    a period adds up over many periods. Values that a fit would choose from the data are omitted.
 
     >>> import stategp as sg
     >>> from stategp._expressions import write_kernel

@@ -35,9 +35,9 @@ _BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{\]}]', re.DOTALL)
 def load(path: Any, *, function: Callable[..., Any] | None = None) -> Any:
     """The posterior or forecaster that was saved in a file.
 
-    Files of every earlier version of stategp can be read. They cannot run anything: classes of
-    your own that a file names have to be registered first (`sg.register`). `function` is the
-    composition of a deep model, which no file can hold (those of `DeepGP.stack` excepted).
+    Files of every earlier version of stategp can be read. Files cannot execute code. If a file
+    contains classes of your own, register them first (`sg.register`). `function` is the composition
+    of a deep model, which is not stored in the file (except for `DeepGP.stack`).
 
     >>> import numpy as np, stategp as sg, tempfile
     >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
@@ -65,7 +65,7 @@ def load(path: Any, *, function: Callable[..., Any] | None = None) -> Any:
     if not is_answer(answer):
         raise ValueError(f"{target} holds a {type(answer).__name__}, not a posterior or Forecaster")
     if tensors:
-        raise ValueError(f"{target} cannot be read: it holds arrays that belong to nothing")
+        raise ValueError(f"{target} cannot be read: it holds arrays that nothing refers to")
     return answer
 
 
@@ -89,7 +89,7 @@ def _contents(target: Path) -> tuple[dict[str, Any], Tensors]:
 def _entry(metadata: dict[str, str]) -> dict[str, Any]:
     """stategp's entry in the header, before anything else of the file is looked at."""
     if "stategp" not in metadata:
-        raise _RefusedError("is a safetensors file, but not one of stategp")
+        raise _RefusedError("is a safetensors file, but was not written by stategp")
     try:
         entry = _parse(metadata["stategp"])
         _check_format(entry.get("format", 1))  # format 1 says so in its content only
@@ -101,7 +101,7 @@ def _entry(metadata: dict[str, str]) -> dict[str, Any]:
 def _unaltered(entry: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     try:
         if checksum(entry["content"], tensors) != entry["sha256"]:
-            raise ValueError("its checksum is not that of its content")
+            raise ValueError("its checksum does not match its content")
         content = _parse(entry["content"])
         _check_format(content["format"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -168,7 +168,7 @@ class _Reader:
 
     def _tensor(self, name: str) -> Any:
         if name not in self.tensors:
-            raise ValueError(f"array {name!r} is named twice, or is not there")
+            raise ValueError(f"array {name!r} is used twice, or is missing")
         return self.tensors.pop(name)
 
     def _member(self, name: str, member: str) -> Any:

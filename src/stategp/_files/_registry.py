@@ -45,11 +45,11 @@ def allow(
 
 
 def register(cls: Class) -> Class:
-    """Let files hold objects of a class of your own: a kernel, likelihood, mean function or prior.
+    """Let files hold objects of your own class: a kernel, likelihood, mean function or prior.
 
-    What is saved are the values of its fields and its name, not what it does. So it has to be
-    defined and registered before a file that names it is loaded, too. The class is a dataclass (as
-    subclasses of `sg.kernels.Kernel`, `sg.likelihoods.Likelihood` and `sg.means.Mean` are), a
+    A file holds the name of the class and the values of its fields, not its code. The class must
+    therefore also be defined and registered before such a file is loaded. It must be a dataclass
+    (as subclasses of `sg.kernels.Kernel`, `sg.likelihoods.Likelihood` and `sg.means.Mean` are), a
     named tuple or an enumeration. Loading sets its fields and does not call its constructor.
 
     >>> import stategp as sg
@@ -123,7 +123,7 @@ def class_of(name: str, written: int) -> type:
     if name.startswith(_REGISTERED):
         short = name.removeprefix(_REGISTERED)
         raise ValueError(
-            f"it holds a {short}, a class of somebody's own that is not registered here: define "
+            f"it holds a {short}, a user-defined class that is not registered here: define "
             f"the class, call sg.register({short}), then load"
         )
     raise ValueError(f"no class is called {name!r} in files that this version of stategp reads")

@@ -135,6 +135,6 @@ def _name_of(value: Any, where: str) -> str:
             "sg.means.Mean or sg.likelihoods.Likelihood, with sg.register"
         )
     raise ValueError(
-        f"{where} is a {cls.__name__}, a class that files do not know: write @sg.register above "
+        f"{where} is a {cls.__name__}, a class that is not registered: write @sg.register above "
         f"the class, or call sg.register({cls.__name__}), here and wherever the file is loaded"
     )

@@ -37,10 +37,10 @@ _STEPS = 10  # of q in each of them, where observations are not Gaussian
 
 @dataclasses.dataclass(frozen=True)
 class Auto:
-    """``inducing=sg.Auto(tolerance=0.01)``, of which "auto" is the default form; for an `sg.GP`.
+    """``inducing=sg.Auto(tolerance=0.01)``, for an `sg.GP`; "auto" is the same with the default.
 
-    `tolerance`: how far the bound may stay below what any number of inducing points could reach,
-    in nats per 1,000 observations.
+    `tolerance` is how far the bound may be below the best that any number of inducing points could
+    reach, in nats per 1,000 observations.
 
     >>> import stategp as sg
     >>> sg.Auto()
@@ -128,11 +128,11 @@ def _certify(
     error, reason = checks.error(count), checks.reason(count)
     method = settings.method
     if not method.plain_bound:
-        reason += f"; found with the bound of method='natural', not with {method.name!r}"
+        reason += f"; determined with the bound of method='natural', not of {method.name!r}"
     elif not method.optimal:  # the search for q may have ended short of its optimum
         short = max(checks.bound(count) - posterior.elbo, 0.0)
         error += short
-        reason += f"; {short:.2g} of it is what the search for q left"
+        reason += f"; {short:.2g} of it is due to the search for q"
     certificate = Certificate(
         inducing=count,
         bound=posterior.elbo,
@@ -276,12 +276,12 @@ class _Checks:
 
     def reason(self, count: int) -> str:
         if count >= self.grid.most:
-            return "one at every distinct input, which leaves nothing to gain"
+            return "there is one at every distinct input, so more cannot help"
         if self.exact:
             return "log p(y) was computed exactly"
         gain = self.bound(self.grid.clip(2 * count)) - self.bound(count)
         return (
-            f"doubling them gains {gain:.2g}, and each further doubling is taken to gain "
+            f"doubling them gains {gain:.2g}, and each further doubling is assumed to gain "
             f"{self.ratio:.2g} of the one before"
         )
 

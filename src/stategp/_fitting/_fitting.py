@@ -39,42 +39,40 @@ def condition(
     tolerance: Any = None,
     progress: Any = None,
 ) -> Any:
-    """The posterior for the hyperparameters as they are.
+    """The posterior for fixed hyperparameters.
 
     Arguments:
-        model: what is believed about the function and how it is observed. The posterior of a deep
-            model stands for its model, and for where the search starts.
+        model: the prior of the function and how it is observed. Instead of a deep model its
+            posterior can be given; the search then starts from it.
         x: inputs, one-dimensional, in any order; repeated values are fine. Additive models: an
             array with a column for each kernel, a dictionary of columns or a data frame.
         y: observations; NaN means missing.
-        inducing: how the posterior is represented: "auto" (one inducing point at every input where
-            that is cheap, else as many as it takes, see `posterior.certificate`;
-            `sg.Auto(tolerance=…)` says how exactly), a number (placed by the quantiles of x over
-            its range), an increasing array of locations, or "data", which loses nothing. Additive
-            models: one of these for all inputs, or a dictionary or list with one for each; their
-            number is not searched for: "auto" is 64, or as many as the input has distinct values,
-            and `sg.Auto` is refused.
+        inducing: the inducing points: "auto" (one at every input if that is cheap, else as many as
+            are needed, see `posterior.certificate`; `sg.Auto(tolerance=…)` sets the accuracy), a
+            number (placed at quantiles of x over its range), an increasing array of locations, or
+            "data" (every input, no approximation). Additive models: one of these for all inputs, or
+            a dictionary or list with one for each; their number is not chosen automatically: "auto"
+            is 64, or the number of distinct values if that is smaller, and `sg.Auto` is refused.
         noise_variance: Gaussian observations: known noise variances, one number or one per
             observation, added to that of the likelihood.
         exposure: counts: what the rate is multiplied by, one number or one per observation.
-        trials: binomial observations: out of how many.
-        weights: how often each observation counts, once unless given.
+        trials: binomial observations: the number of trials, one number or one per observation.
+        weights: the number of times each observation counts, by default once.
         method: how the posterior is approximated. "natural": the variational optimum by natural
             gradients, which for Gaussian observations is exact and takes one step. "gradient": the
-            same optimum by the optimiser, on the mean and precision factor of q. "laplace", "ep"
-            (or `sg.PowerEP`) and, for logistic Bernoulli, "vb" are other approximations.
+            same optimum by a general optimiser, on the mean and precision factor of q. Other
+            approximations are "laplace", "ep" (or `sg.PowerEP`) and, for logistic Bernoulli, "vb".
         optimiser: "lbfgs", "adam", or any Optax optimiser; for `fit` and for method="gradient".
-            L-BFGS unless minibatches are asked for, then Adam.
-        batch_size: observations per step; all of them unless given.
-        step_size: of the natural gradient in minibatches: a number, or an Optax schedule.
-        seed: of minibatches.
-        max_steps: the most steps.
+            By default L-BFGS, or Adam with minibatches.
+        batch_size: observations per step; by default all of them.
+        step_size: step size of the natural gradient in minibatches: a number, or an Optax schedule.
+        seed: seed of the minibatches.
+        max_steps: the maximum number of steps.
         tolerance: when to stop. Inference: how little q moves, in nats per observation (EP: the
-            largest relative change of a site). L-BFGS: the slope per observation. Optax: how
-            little the bound rises per observation; in minibatches all steps are taken unless
+            largest relative change of a site). L-BFGS: the gradient per observation. Optax: how
+            little the bound rises per observation; with minibatches all steps are taken unless
             this is given.
-        progress: whether to show the bound on standard error; by default, when that is a
-            terminal.
+        progress: whether to show the bound on standard error; by default only on a terminal.
 
     >>> import numpy as np, stategp as sg
     >>> model = sg.GP(sg.kernels.Matern32(lengthscale=2.0), sg.likelihoods.Gaussian(variance=0.1))
@@ -133,17 +131,18 @@ def fit(
     tolerance: Any = None,
     progress: Any = None,
 ) -> Any:
-    """Learn the hyperparameters, then infer.
+    """Learn the hyperparameters, then infer the posterior.
 
-    Maximises the bound (plus the log priors, if parameters have any). Hyperparameters that were
-    not given start from values taken from the data, fixed ones stay. A fit that did not converge
-    warns and says so in `posterior.fit_result`; Ctrl-C keeps what has been reached.
+    Maximises the bound (plus the log priors, if parameters have any). Hyperparameters without a
+    value get starting values from the data; fixed ones do not change. A fit that did not converge
+    gives a warning and says so in `posterior.fit_result`. After Ctrl-C the best result so far is
+    returned.
 
-    Arguments are those of `condition`, and two that are different here:
+    Arguments are those of `condition`, and these two:
 
     Arguments:
-        starts: how many starting points L-BFGS tries; the best result is kept.
-        seed: of the random starting points beyond the first, and of minibatches.
+        starts: the number of starting points for L-BFGS; the best result is kept.
+        seed: seed of minibatches, and of the random starting points after the first.
 
     >>> import numpy as np, stategp as sg
     >>> x = np.linspace(0, 10, 50)

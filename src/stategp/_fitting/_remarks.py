@@ -33,19 +33,19 @@ def _remark(name: str, parameter: Parameter, edges: np.ndarray, span: float | No
     if parameter.role == "tails" and np.any(edges > 0):
         return (
             f"the data have no outliers: the tails of {name.split()[0]} became those of a "
-            "Gaussian, and Gaussian noise would do"
+            "Gaussian, so a Gaussian likelihood is sufficient"
         )
     if parameter.role in ("noise", "scale") and np.any(edges < 0):
         return (
-            f"the noise ran to the smallest that these data can show ({name} {values.min():.3g}): "
+            f"the noise fell to the smallest that these data can show ({name} {values.min():.3g}): "
             "f can pass through every observation, and with less noise the bound would still rise"
         )
     if parameter.role == "lengthscale" and span and np.any(values > _FAR * span):
         return (
-            f"{name} ran to {values.max():.3g}, {values.max() / span:.2g} times the range of the "
-            "data: they only say that it is long, and its part hardly varies over them"
+            f"{name} rose to {values.max():.3g}, {values.max() / span:.2g} times the range of the "
+            "data: they show only that it is long, and its component hardly varies over them"
         )
     if np.any(edges):
         value = values[np.argmax(np.abs(edges))]
-        return f"{name} stopped at {value:.3g}, the edge of the range searched"
+        return f"{name} stopped at {value:.3g}, the end of the range searched"
     return None

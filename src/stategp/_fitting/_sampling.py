@@ -34,10 +34,10 @@ class _Target(eqx.Module):
 class LogPosterior:
     """log p(hyperparameters | y) up to a constant, with q integrated out.
 
-    A function of one vector without constraints (logarithms of the positive hyperparameters) that
-    `jax.jit`, `jax.vmap`, `jax.grad` and samplers take as it is; `start` is such a vector and
-    `model_at` turns one into a model. JAX can differentiate it twice if the observations are
-    Gaussian, else once; `hessian` has the second derivatives in either case.
+    A function of one unconstrained vector (logarithms of the positive hyperparameters) for
+    `jax.jit`, `jax.vmap`, `jax.grad` and samplers; `start` is such a vector and `model_at` turns
+    one into a model. JAX can differentiate it twice if the observations are Gaussian, else once;
+    `hessian` gives the second derivatives in either case.
     """
 
     def __init__(self, target: _Target):
@@ -45,7 +45,7 @@ class LogPosterior:
 
     @property
     def model(self) -> GP:
-        """The model whose hyperparameters these are, at `start`."""
+        """The model, with the hyperparameters of `start`."""
         return self._target.model
 
     @property
@@ -62,9 +62,9 @@ class LogPosterior:
         return with_vector(self.model, jnp.asarray(vector))
 
     def hessian(self, vector: UserVector) -> Float[Array, "parameters parameters"]:
-        """Second derivatives at a vector, from differences of the gradient (some seven digits).
+        """Second derivatives at a vector, from differences of the gradient (about seven digits).
 
-        At the highest density, minus its inverse is Laplace's covariance of the hyperparameters.
+        At the maximum, minus its inverse is the Laplace approximation of the covariance.
 
         >>> import numpy as np, stategp as sg
         >>> model = sg.GP(sg.kernels.Matern12(lengthscale=1.0), sg.likelihoods.Poisson())
@@ -108,11 +108,12 @@ _gradient = jax.jit(jax.grad(_log_density, argnums=1))
 def log_posterior(
     model: GP | Any, x: Any, y: Any, *, inducing: Any = "data", weights: Any = None, **extras: Any
 ) -> LogPosterior:
-    """The posterior of the hyperparameters, for a sampler.
+    """The log posterior density of the hyperparameters, for a sampler.
 
-    Arguments as for `condition` (`inducing="auto"` excepted). Hyperparameters that were not given
-    start from values taken from the data. Give priors to all that are learned: without one, a
-    positive hyperparameter has the improper density of one over all positive numbers.
+    Arguments are those of `condition` (except `inducing="auto"`). Hyperparameters without a value
+    get starting values from the data. Give a prior to every hyperparameter that is learned: without
+    one, a positive hyperparameter has an improper prior whose density is one on all positive
+    numbers.
 
     >>> import jax, numpy as np, stategp as sg
     >>> density = sg.log_posterior(sg.GP(sg.kernels.Matern32()), np.arange(9), np.sin(np.arange(9)))

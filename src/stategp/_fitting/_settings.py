@@ -82,20 +82,20 @@ def choose_settings(
     if batch_size is not None:
         if chosen is None:
             raise ValueError(
-                "minibatches go with optimiser='adam' or an Optax optimiser, not with "
+                "minibatches need optimiser='adam' or an Optax optimiser, got "
                 f"optimiser={optimiser!r}"
             )
         regime = Regime.minibatches
     method = find_method(regime)
     if step_size is not None and not method.takes_step_size:
         raise ValueError(
-            "step_size is that of natural gradients in minibatches, so it goes with batch_size "
+            "step_size is the step size of natural gradients in minibatches and needs batch_size "
             "and method='natural'; without minibatches steps are as long as the bound allows"
         )
     if starts > 1 and not method.takes_starts:
         raise ValueError(
-            f"starts goes with optimiser='lbfgs' and methods that learn hyperparameters alone; "
-            f"method={method.name!r} as asked for here has one start"
+            "starts needs optimiser='lbfgs' and a method that optimises only hyperparameters; "
+            f"method={method.name!r} with these arguments has one start"
         )
     schedule = _as_schedule(step_size, steps)
     return Settings(method, chosen, batch_size, schedule, starts, seed, max_steps, tolerance)

@@ -65,9 +65,9 @@ def check_finite(model: Any, elbo: Any) -> None:
     """Refuse to go on with a bound that is not a number."""
     if not np.isfinite(elbo):
         raise FloatingPointError(
-            f"inference has no finite bound for {model!r}: either the signal is too many orders of "
-            "magnitude above the noise for double precision, or f so uncertain that its expected "
-            "log density overflows; use hyperparameters closer to the scales of the data"
+            f"the bound is not finite for {model!r}: either the signal is too many orders of "
+            "magnitude above the noise for double precision, or f is so uncertain that its "
+            "expected log density overflows; use hyperparameters closer to the scales of the data"
         )
 
 

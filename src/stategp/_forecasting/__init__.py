@@ -1,4 +1,4 @@
-"""Front door for data frames with dates."""
+"""Forecasts from data frames with dates."""
 
 from stategp._files import allow
 from stategp._forecasting._axis import TimeAxis

@@ -77,7 +77,7 @@ def read_dates(texts: Sequence[str], source: Source, layout: str | None = None) 
         return Dates(moments, layout, f"dates as {words.format(separator)}")
     if _TWO_DIGITS.fullmatch(texts[0]):
         raise source.refuse(
-            0, texts[0], f", a year of two digits: say how dates are written, as "
+            0, texts[0], f", with a two-digit year: give the format of the dates, such as "
             f"{source.option('date_format', '%d/%m/%y')}",
         )  # fmt: skip
     raise _no_date(source, 0, texts[0])
@@ -85,8 +85,8 @@ def read_dates(texts: Sequence[str], source: Source, layout: str | None = None) 
 
 def _no_date(source: Source, row: int, text: str) -> ValueError:
     return source.refuse(
-        row, text, f", which does not read as a date; write dates as {_EXAMPLES}, or say how they "
-        f"are written: {source.option('date_format', '%d/%m/%Y')}",
+        row, text, f", which cannot be read as a date; write dates as {_EXAMPLES}, or give "
+        f"their format: {source.option('date_format', '%d/%m/%Y')}",
     )  # fmt: skip
 
 
@@ -132,7 +132,7 @@ def _in_format(texts: Sequence[str], source: Source, layout: str) -> list[dateti
             ) from None
         except re.error:
             raise ValueError(
-                f"{source.option('date_format', layout)} is no format of dates"
+                f"{source.option('date_format', layout)} is not a date format"
             ) from None
     return dates
 
@@ -142,7 +142,7 @@ def _matched(
 ) -> re.Match[str]:
     match = pattern.fullmatch(text)
     if match is None:
-        raise source.refuse(row, text, f", which is not written as {first!r} before it")
+        raise source.refuse(row, text, f", which does not have the format of {first!r} before it")
     return match
 
 
@@ -190,7 +190,7 @@ def _moment(
         moment = datetime.datetime(int(parts["year"]), int(month), int(day))
         return moment + _clock(parts)
     except ValueError:
-        raise source.refuse(row, match[0], ", and there is no such date") from None
+        raise source.refuse(row, match[0], ", which is not a valid date") from None
 
 
 def _month_called(name: str) -> int:

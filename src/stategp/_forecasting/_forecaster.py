@@ -58,18 +58,18 @@ class Fitted:
 
 @dataclasses.dataclass(eq=False)
 class Forecaster:
-    """A Gaussian process on a column of a data frame, against its column of times.
+    """A Gaussian process for one column of a data frame as a function of its time column.
 
-    Frames of pandas, polars and pyarrow come in, and answers are frames of the same kind. Times are
-    dates (with or without a time zone, also as text) or numbers, in any order, with gaps and
-    repetitions; dates are measured in days, so that "30d", "52w" or 3.5 are lengths of time.
+    It takes pandas, polars and pyarrow frames and returns frames of the same kind. Times are dates
+    (with or without a time zone, also as text) or numbers, in any order, with gaps and repetitions.
+    Dates are measured in days, so that durations are "30d", "52w" or 3.5.
 
     Arguments:
         kernel: an expression such as "matern52(30d) + periodic(1d)", one of `sg.kernels`, or None
-            for a trend and the seasons that the data can show (printed when it is fitted).
+            for a trend and the seasons that the data can show (printed when fitted).
         likelihood: one of `sg.likelihoods` or its name: "poisson" for counts, "student-t" for data
             with outliers.
-        mean: a mean function; a constant unless given.
+        mean: a mean function, by default a constant.
         inducing: as for `sg.fit`.
 
     >>> import numpy as np, pandas as pd, stategp as sg
@@ -100,11 +100,11 @@ class Forecaster:
         progress: Any = None,
         **options: Any,
     ) -> "Forecaster":
-        """Learn from the columns `time` and `target`; a missing target is a missing observation.
+        """Learn from the columns `time` and `target`; an empty target is a missing observation.
 
-        A Series of pandas with an index of dates will do as well. `noise_variance`, `exposure`,
-        `trials` and `weights` are names of columns; `date_format` says how dates are written that
-        are texts, where they do not show it ("%d/%m/%Y"); other options are those of `sg.fit`.
+        A pandas Series with an index of dates works too. `noise_variance`, `exposure`, `trials` and
+        `weights` are names of columns. `date_format` ("%d/%m/%Y") is needed if dates are texts
+        whose format is ambiguous. Other options are those of `sg.fit`.
         """
         extra_columns = dict(zip(EXTRAS, (noise_variance, exposure, trials), strict=True))
         extras = {name: column for name, column in extra_columns.items() if column is not None}
@@ -117,7 +117,7 @@ class Forecaster:
         x = axis.numbers(instants, f"column {time!r}")
         y = number_column(table, target)
         if not np.any(np.isfinite(y)):
-            raise ValueError(f"column {target!r} holds no number: nothing to fit")
+            raise ValueError(f"column {target!r} has no numbers: nothing to fit")
         columns: dict[str, Any] = {n: number_column(table, c) for n, c in extras.items()}
         likelihood = as_likelihood(self.likelihood)
         seen = np.isfinite(y)
@@ -159,12 +159,12 @@ class Forecaster:
 
     @property
     def posterior(self) -> Posterior:
-        """The posterior behind it, in which dates are days since the first observation."""
+        """The posterior, in which dates are days since the first observation."""
         return self._fitted.posterior
 
     @property
     def learned_kernel(self) -> str:
-        """The kernel with what was learned, as an expression."""
+        """The kernel with the learned hyperparameters, as an expression."""
         kernel = map_parameters(_without_prior, self._fitted.posterior.model.kernels[0])
         try:
             return write_kernel(kernel, dates=self._fitted.axis.dates)
@@ -174,21 +174,21 @@ class Forecaster:
     def forecast(self, horizon: Any, *, every: Any = None, **options: Any) -> Any:
         """A frame of predictions from the end of the data up to the horizon.
 
-        The horizon is a length of time ("30d"), a date ("2025-12-01", included), or a number.
-        The steps are those of the data (its median spacing, or calendar months) unless `every`
-        says otherwise; options are those of `predict`.
+        The horizon is a duration ("30d"), a date ("2025-12-01", included), or a number. The default
+        step is that of the data (the median spacing, or calendar months); `every` sets another.
+        Options are those of `predict`.
         """
         return self._predict(self._after(horizon, every), self._usual_extras(), **options)
 
     def predict(self, times: Any = None, *, of: str = "observation", **options: Any) -> Any:
         """A frame with the mean and an interval for each level, at any times.
 
-        `times` is a column of them or a frame that has one; those of the data unless given. The
-        intervals hold a new observation with the probability `levels` (0.95, or several), or,
-        with `of="function"`, the function behind the observations. Where observations are not
-        Gaussian a column `median` is added. What the likelihood reads beside the target
-        (`exposure`, `trials`, `noise_variance`) is taken from the frame, or given by name, or the
-        median of the data where there are times only.
+        `times` is a column of times or a frame that has one, by default the times of the data. The
+        intervals contain a new observation with the probability `levels` (0.95, or several), or,
+        with `of="function"`, the latent function. If observations are not Gaussian, a column
+        `median` is added. Other quantities that the likelihood needs (`exposure`, `trials`,
+        `noise_variance`) are taken from the frame or given by name; if only times are given, the
+        median of the data is used.
         """
         x, read_extras = self._numbers(times, options if of == "observation" else None)
         return self._predict(x, read_extras, of=of, **options)
@@ -212,7 +212,7 @@ class Forecaster:
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
     def components(self, times: Any = None, *, levels: Any = 0.95) -> Any:
-        """A frame with the mean and bounds of each summand of the kernel (behind the link)."""
+        """A frame with the mean and bounds of each component of the kernel (before the link)."""
         x, _ = self._numbers(times, None)
         fitted = self._fitted
         columns: dict[str, np.ndarray] = {}
@@ -233,9 +233,9 @@ class Forecaster:
     def outliers(self, frame: Any = None, *, threshold: float = 1e-3) -> Any:
         """How probable each observation of the data is, given all the others.
 
-        The column `probability` is that of an observation at least as far out on its side, doubled;
-        `outlier` says whether it is below the threshold. `frame` is what was fitted, if its rows
-        are wanted in their own order and with those that are missing.
+        The column `probability` is the two-sided probability of an observation at least as extreme;
+        `outlier` says whether it is below the threshold. Pass the fitted `frame` to get its rows in
+        their original order, including missing observations.
         """
         fitted = self._fitted
         weights = None  # those of the fit, which the posterior looks up
@@ -258,13 +258,19 @@ class Forecaster:
     def cross_validate(
         self, frame: Any, time: str = "ds", target: str = "y", **options: Any
     ) -> Any:
-        """Scores of forecasts from several origins; see `sg.forecasting.cross_validate`."""
+        """Scores of forecasts from several origins, as a frame with a row for each.
+
+        The last origin lies one horizon before the end of the data, the others at distances `every`
+        (by default one horizon) before it. For each origin the model is fitted to the data up to it
+        and scored on the observations within the horizon: mean log density, CRPS, root mean squared
+        error, and the share of observations inside the interval of that level. Options are those of
+        `fit`."""
         from stategp._forecasting._rolling import cross_validate
 
         return cross_validate(self, frame, time, target, **options)
 
     def story(self, *, horizon: Any = None, levels: Any = (0.5, 0.95), **options: Any) -> Story:
-        """What there is to show, for `sg.plots` and reports; with a horizon, the forecast too."""
+        """The content of figures and reports; with a horizon, the forecast too."""
         fitted, axis = self._fitted, self._fitted.axis
         ahead = None if horizon is None else self._after(horizon, None)
         return tell(
@@ -286,25 +292,25 @@ class Forecaster:
         return plots.plot(self.story(horizon=horizon, levels=levels))
 
     def plot_components(self, *, horizon: Any = None) -> Any:
-        """A figure of each summand of the kernel."""
+        """A figure of each component of the kernel."""
         from stategp import plots
 
         return plots.plot_components(self.story(horizon=horizon))
 
     def plot_checks(self) -> Any:
-        """A figure that says whether the model fits: calibration and residuals."""
+        """A figure that shows whether the model fits: calibration and residuals."""
         from stategp import plots
 
         return plots.plot_checks(self.story())
 
     def report(self, path: Any, *, horizon: Any = None, **options: Any) -> None:
-        """Write one HTML file that shows everything, and needs nothing else to be read."""
+        """Write a report as a single HTML file, which can be read offline."""
         from stategp.report import write_report
 
         write_report(self.story(horizon=horizon, **options), path)
 
     def save(self, path: Any) -> None:
-        """Write it to a file, for `sg.load`: numbers and names, nothing that could run."""
+        """Write the forecaster to a file of numbers and names, which `sg.load` reads."""
         save(self, path)
 
     @property
@@ -324,7 +330,7 @@ class Forecaster:
         return user_units(steps, data.origin, len(steps) if np.all(steps % 1 == 0) else 0)
 
     def _usual_extras(self) -> dict[str, float]:
-        """What the likelihood reads beside the target, if nobody says: the median of the data."""
+        """Defaults for other quantities that the likelihood needs: the median of the data."""
         values = np.asarray(self._fitted.posterior.data.extra)
         return {name: float(np.median(values)) for name in self._fitted.extras}
 

@@ -37,7 +37,7 @@ def as_frame(data: Any, time: str = "ds", target: str = "y") -> Any:
     except TypeError:
         lazy = " (call .collect() first)" if hasattr(data, "collect") else ""
         raise ValueError(
-            f"expected a data frame of pandas, polars or pyarrow, got {type(data).__name__}{lazy}"
+            f"expected a pandas, polars or pyarrow data frame, got {type(data).__name__}{lazy}"
         ) from None
 
 
@@ -131,7 +131,7 @@ def _times(series: Any, name: str, zone: str | None, layout: str | None) -> Inst
         missing = series.is_null()
         if missing.any():
             row = int(np.argmax(missing.to_numpy()))
-            raise ValueError(f"{name} must be known for every row: row {row} has no date")
+            raise ValueError(f"{name} must be given for every row: row {row} has no date")
         unit = "ns" if series.dtype.time_unit == "ns" else "us"
         zone = series.dtype.time_zone
         if zone is not None:
@@ -185,8 +185,8 @@ def make_frame(
     """A frame of the kind that came in, its first column the times (given as numbers)."""
     if time[0] in columns:
         raise ValueError(
-            f"the answer has a column {time[0]!r} beside the times, which are called the same: "
-            "rename the column of times"
+            f"the result would have two columns called {time[0]!r}, one of them the times: rename "
+            "the column of times"
         )
     return frame_of(kind, times_series(kind, axis, *time), columns)
 

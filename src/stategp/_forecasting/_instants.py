@@ -37,7 +37,7 @@ def as_zone(name: str) -> datetime.tzinfo:
     try:
         return zoneinfo.ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise ValueError(f"no time zone is called {name!r}") from None
+        raise ValueError(f"unknown time zone {name!r}") from None
 
 
 def read_times(
@@ -57,7 +57,7 @@ def read_times(
         bad = ~np.isfinite(array)
         if bad.any():
             at = int(np.argmax(bad))
-            raise ValueError(f"{name} must be known for every row: row {at} is {array[at]}")
+            raise ValueError(f"{name} must be given for every row: row {at} is {array[at]}")
         return Instants(array, None)
     if array.dtype.kind == "M":
         return _from_datetime64(array, name)
@@ -104,7 +104,7 @@ def _from_datetime64(
 ) -> Instants:
     if np.isnat(array).any():
         raise ValueError(
-            f"{name} must be known for every row: row {int(np.argmax(np.isnat(array)))} has no date"
+            f"{name} must be given for every row: row {int(np.argmax(np.isnat(array)))} has no date"
         )
     fine = np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as")
     unit = "ns" if fine else "us"
@@ -139,5 +139,5 @@ def _moment(value: Any, name: str, row: int) -> datetime.datetime:
     if isinstance(value, datetime.date) and value == value:
         return datetime.datetime(value.year, value.month, value.day)
     if value is None or value != value:
-        raise ValueError(f"{name} must be known for every row: row {row} has none")
+        raise ValueError(f"{name} must be given for every row: row {row} has none")
     raise ValueError(f"{name} must hold dates or numbers: row {row} is {value!r}")

@@ -105,7 +105,7 @@ def _taken_apart(text: str) -> tuple[int, str, str, str] | None:
 def _cell(row: int, text: str, source: Source) -> _Cell:
     parts = _taken_apart(text)
     if parts is None:
-        raise source.refuse(row, text, ", which does not read as a number")
+        raise source.refuse(row, text, ", which cannot be read as a number")
     return _Cell(row, text, *parts)
 
 
@@ -134,7 +134,7 @@ def _decimal(cells: list[_Cell], source: Source) -> str:
     if len(shown) == 2:
         one, other = sorted(shown.values(), key=lambda cell: cell.row)
         raise source.refuse(
-            other.row, other.text, f", but {one.text!r} has another sign before its decimals"
+            other.row, other.text, f", but {one.text!r} has another decimal separator"
         )
     return next(iter(shown), "")
 
@@ -162,6 +162,6 @@ def _value(cell: _Cell, point: str, source: Source) -> float:
     plain = (whole == "" or whole.isdecimal()) and (decimals == "" or decimals.isdecimal())
     if not plain or (grouped and grouped["sep"] == point):
         raise source.refuse(
-            cell.row, cell.text, f", which does not read as a number with {point!r} before decimals"
+            cell.row, cell.text, f", which cannot be read as a number with decimal {point!r}"
         )
     return cell.sign * float(f"{whole or 0}{'.' if separator else ''}{decimals}{cell.power}")

@@ -36,12 +36,12 @@ def cross_validate(
     progress: Any = None,
     **options: Any,
 ) -> Any:
-    """A frame with a row for each origin: how the forecast from there met what came.
+    """A frame with a row for each origin: the scores of the forecast from there.
 
-    The last origin lies one horizon before the end of the data, the others `every` (one horizon
-    unless given) before each other. Each time the model is fitted anew to the data up to the origin
-    and scored on the observations within the horizon: mean log density, CRPS, root mean squared
-    error, the share of observations inside the interval of that level. Options are those of `fit`.
+    The last origin lies one horizon before the end of the data, the others at distances `every` (by
+    default one horizon) before it. For each origin the model is fitted to the data up to it and
+    scored on the observations within the horizon: mean log density, CRPS, root mean squared error,
+    and the share of observations inside the interval of that level. Options are those of `fit`.
     """
     time, target = names_in(frame, time, target)
     table = as_frame(frame, time, target)
@@ -54,14 +54,14 @@ def cross_validate(
     folds = whole_number("folds", folds, least=1)
     seen = np.isfinite(y)
     if not seen.any():
-        raise ValueError(f"column {target!r} holds no number: nothing to score")
+        raise ValueError(f"column {target!r} has no numbers: nothing to score")
     first, last = float(x[seen].min()), float(x[seen].max())
     origins = last - length - step * np.arange(folds)[::-1]
     if origins[0] - first < length:
         most = int(max((last - length - first - length) / step + 1, 0))
         raise ValueError(
             f"{folds} origins, a horizon of {horizon!r} apart, leave too little data to fit the "
-            f"first one; at most {most} fit in (or give a shorter horizon)"
+            f"first one; at most {most} are possible (or give a shorter horizon)"
         )
     (level,) = as_levels(level)
     show = sys.stderr.isatty() if progress is None else progress

@@ -61,7 +61,7 @@ def continued(x: np.ndarray, axis: TimeAxis, horizon: Any, every: Any) -> np.nda
 def _length_until(until: float, x: np.ndarray, axis: TimeAxis, horizon: Any) -> float:
     if until <= x[-1]:
         last = str(_local(x[-1:], axis)[0])
-        raise ValueError(f"the data goes on until {last}; {horizon!s} is not after that")
+        raise ValueError(f"the data end at {last}; {horizon!s} is not after that")
     return float(until - x[-1])
 
 

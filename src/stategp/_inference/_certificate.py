@@ -5,12 +5,12 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Certificate:
-    """How far the bound is from what any number of inducing points could reach.
+    """How far the bound is from the best that any number of inducing points could reach.
 
-    For Gaussian observations that is log p(y). `error` is the distance where it is known exactly
-    (`exact`), else an estimate from how the bound rose when the inducing points were doubled;
-    `tolerance` is what was asked for, both in nats for all observations together. `history` has
-    (inducing points, bound) of each fit.
+    For Gaussian observations the best is log p(y). `error` is the distance, known exactly if
+    `exact` is true, else estimated from how the bound rose when the number of inducing points was
+    doubled; `tolerance` is the value requested, both in nats for all observations together.
+    `history` has (inducing points, bound) of each fit.
     """
 
     inducing: int

@@ -126,7 +126,7 @@ def settle_fully(
 
 
 def has_settled(model: Any, data: Any, state: Settling, tolerance: float | None = None) -> bool:
-    """Whether a search that ended found the optimum: q stood still, rounding aside."""
+    """Whether a search that ended found the optimum: q has converged, up to rounding."""
     enough = max(1e-7, tolerance or 0.0)
     close = float(state.moved) <= enough * float(data.total)
     return bool(state.done) and (model.likelihood.conjugate or close)
@@ -227,9 +227,9 @@ def _move_gradient(primals: Any, tangents: Any) -> tuple[Any, Any]:
     vector, model, data, inducing, guess = primals
     if not model.likelihood.conjugate:
         raise NotImplementedError(
-            "the log posterior of the hyperparameters can be differentiated once for a "
-            f"{type(model.likelihood).__name__} likelihood, and was to be differentiated twice; "
-            "density.hessian(vector) has its second derivatives"
+            "the log posterior of the hyperparameters can be differentiated only once for a "
+            f"{type(model.likelihood).__name__} likelihood; for second derivatives use "
+            "density.hessian(vector)"
         )
 
     def bound(vector: Any) -> Float[Array, ""]:
@@ -247,7 +247,7 @@ def _move_gradient(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def no_sites(model: GP, inducing: States) -> ChainSites:
-    """Sites that say nothing: q is the prior."""
+    """Sites without information: q is the prior."""
     return tuple(Sites.zeros(len(inducing) + 1, kernel.state_dim) for kernel in model.kernels)
 
 

@@ -28,13 +28,13 @@ class Outcome(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class FitResult:
-    """How an optimisation went.
+    """The result of an optimisation.
 
-    `outcome` says how it ended and `remarks` what else there is to know. After each step: `trace`
-    holds the objective (the bound, plus the log prior if there is one), `step_sizes` the size of
-    the step where the method has one (else NaN), `seconds` the time since this search began.
-    `total_seconds` is how long whoever called `fit` waited: other starts, the search for inducing
-    points, their certificate and compilation are in it.
+    `outcome` says how it ended; `remarks` has further information. For each step, `trace` has the
+    objective (the bound, plus the log prior if there is one), `step_sizes` the size of the step
+    (NaN if the method has none) and `seconds` the time since this search began. `total_seconds` is
+    the time of the whole call of `fit`, including other starts, the search for inducing points,
+    their certificate and compilation.
 
     >>> import numpy as np, stategp as sg
     >>> x = np.linspace(0, 10, 50)
@@ -53,7 +53,7 @@ class FitResult:
 
     @property
     def converged(self) -> bool:
-        """Whether nothing was left to gain when the search ended."""
+        """Whether the search ended at an optimum."""
         return self.outcome is Outcome.converged
 
     @property

@@ -57,7 +57,7 @@ class Search(abc.ABC):
         """Search to the end, calling `watch` after each step and keeping `best` up to date."""
 
     def remarks(self) -> tuple[str, ...]:
-        """What there is to say about the end, beside how it came."""
+        """Further remarks about the end of the search."""
         return ()
 
 

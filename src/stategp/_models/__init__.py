@@ -1,4 +1,4 @@
-"""What we fit."""
+"""The models that can be fitted."""
 
 from stategp._models._additive import AdditiveGP
 from stategp._models._deep import DeepGP, Layer, Path, Stack

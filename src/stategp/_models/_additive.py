@@ -1,4 +1,4 @@
-"""A sum of Gaussian processes, each on an input of its own."""
+"""A sum of Gaussian processes, one for each input."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,10 +12,10 @@ from stategp.means import Constant, Mean, Zero
 
 
 class AdditiveGP(eqx.Module):
-    """f(x) = mean + f₁(x₁) + f₂(x₂) + …, every function with a kernel of its own.
+    """f(x) = mean + f₁(x₁) + f₂(x₂) + …, where every function has its own kernel.
 
     `kernels` is a list, one for each column of x, or a dictionary that names the columns; each is
-    one of `sg.kernels` or an expression. The mean is a number, learned unless it is given.
+    one of `sg.kernels` or an expression. The mean is a number; it is learned unless given.
 
     >>> import stategp as sg
     >>> model = sg.AdditiveGP({"age": sg.kernels.Matern32(), "hour": "periodic(24)"})

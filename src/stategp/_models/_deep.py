@@ -22,10 +22,9 @@ Path = tuple[str, int | None]  # the name of a layer, and its number where there
 class Layer(eqx.Module):
     """One function of a deep model: a kernel, inducing locations and a mean function.
 
-    `inducing` is an increasing array of locations or a number of them; a number is placed evenly
-    over `between`, by default the range that the layer's inputs have when every function is its
-    mean function. The mean function is the identity unless given; its slope and intercept are
-    learned.
+    `inducing` is an increasing array of locations, or their number. A number of them is placed
+    evenly over `between`, by default the range of the layer's inputs when every function equals its
+    mean function. The default mean function is the identity; its slope and intercept are learned.
 
     >>> import stategp as sg
     >>> warp = sg.Layer(sg.kernels.Matern32(variance=0.01, lengthscale=4.0), inducing=50)
@@ -48,7 +47,7 @@ class Layer(eqx.Module):
         if count is not None:
             low, high = between
             if not low < high:
-                raise ValueError(f"between must be a low and a high end, got {between!r}")
+                raise ValueError(f"between must be a lower and an upper end, got {between!r}")
             inducing = np.linspace(low, high, count)
         places = np.asarray(inducing, dtype=float)
         if places.ndim != 1 or len(places) < 2 or not np.all(np.diff(places) > 0):
@@ -60,7 +59,7 @@ class Layer(eqx.Module):
 
     @property
     def inducing(self) -> Float[Array, " states"]:
-        """The inducing locations, once they are placed."""
+        """The inducing locations, if they have been placed."""
         assert self.locations is not None
         return self.locations
 
@@ -75,8 +74,8 @@ class Layer(eqx.Module):
 class DeepGP(eqx.Module):
     """A composition of layers, observed with noise.
 
-    `layers` names the functions: each a `Layer`, or a list of them. `function` composes them: it
-    gets the functions by name, the inputs, and, if it takes a third argument, the number of the
+    `layers` is a dictionary of functions: each is a `Layer`, or a list of them. `function` composes
+    them: its arguments are the functions by name, the inputs and, optionally, the number of the
     output. Data for several outputs are lists of arrays.
 
     >>> import stategp as sg

@@ -18,12 +18,12 @@ class GP(eqx.Module):
     """A prior over functions of one input, and how they are observed.
 
     `kernel` is one of `sg.kernels` or an expression ("matern52(30) + periodic(7)").
-    `likelihood` is one of `sg.likelihoods` or its name ("poisson"); Gaussian unless given. `mean`
-    is a mean function, a number, or any function of x; zero unless given.
+    `likelihood` is one of `sg.likelihoods` or its name ("poisson"), by default Gaussian. `mean` is
+    a mean function, a number, or any function of x, by default zero.
 
-    A likelihood with several latent functions takes a tuple of kernels (and of means), one for
-    each; a single kernel stands for all of them, every one with parameters of its own. The means
-    of the second and later functions are constants, learned, unless given.
+    For a likelihood with several latent functions give a tuple of kernels (and of means), one for
+    each; a single kernel is used for all of them, each with its own parameters. By default the
+    means of the second and later functions are constants, which are learned.
 
     >>> import stategp as sg
     >>> sg.GP(kernel=sg.kernels.Matern32(lengthscale=2.0))
@@ -57,7 +57,7 @@ class GP(eqx.Module):
     def prior_sample(
         self, key: PRNGKeyArray | int | Any, x: Any, num_samples: Any = 1
     ) -> Float[Array, "samples points *latents"]:
-        """Joint samples of f at many points before any data, in time linear in their number.
+        """Joint samples of f from the prior, in time linear in the number of points.
 
         `key` is a JAX random key or an integer seed; the mean function is included. With several
         latent functions, there is a last axis with one entry for each.

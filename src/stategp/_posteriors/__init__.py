@@ -1,4 +1,4 @@
-"""What the user holds after inference: chains, what follows from them, and how they last."""
+"""Posteriors: predictions from chains of states, and saving them."""
 
 from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._deep import DeepPosterior

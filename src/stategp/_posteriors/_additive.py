@@ -36,14 +36,14 @@ class Training(NamedTuple):
 class AdditivePosterior(Predicts):
     """The posterior of f = level + f₁(x₁) + f₂(x₂) + …, a chain of states for each component.
 
-    Made by `sg.condition` and `sg.fit`. Inputs of predictions are arrays with a column for each
+    Returned by `sg.condition` and `sg.fit`. Inputs of predictions are arrays with a column for each
     component, dictionaries or data frames; values that were not seen in training are interpolated
-    and extrapolated.
+    or extrapolated.
 
     The components are independent under q (mean field). Their means are those of the joint
     posterior, but where inputs are correlated the variances of the components are too small, and
-    that of their sum is wrong either way; `joint=True` gives variances that account for it, at the
-    price of a linear solve for each point.
+    the variance of their sum may be too small or too large. `joint=True` gives variances that
+    account for the correlation, at the cost of a linear solve for each point.
     """
 
     model: AdditiveGP
@@ -78,8 +78,8 @@ class AdditivePosterior(Predicts):
     def components(self, x_new: Any, *, joint: Any = False) -> dict[str, tuple[Points, Points]]:
         """Mean and variance of the effect of each input, by name.
 
-        An effect is centred: its average over the training data is zero, and `level` holds what
-        that leaves. From a dictionary or a data frame, the columns it has are enough.
+        An effect is centred: its average over the training data is zero, and `level` is the
+        remainder. A dictionary or data frame may have only some of the columns.
         """
         names = self.model.names
         known = column_names(x_new)
@@ -101,7 +101,7 @@ class AdditivePosterior(Predicts):
         return effects
 
     def covariance(self, x: Any, x2: Any = None) -> Float[Array, "points others"]:
-        """The joint covariance of f at two sets of rows (of one, unless `x2` is given).
+        """The joint covariance of f at two sets of rows (by default `x2` is the same as `x`).
 
         As in `predict_f` without `joint`, the components are independent: their covariances add.
         """
@@ -117,7 +117,7 @@ class AdditivePosterior(Predicts):
 
     @property
     def level(self) -> float:
-        """The average of f over the training data: what the centred effects add to."""
+        """The average of f over the training data, to which the centred effects are added."""
         return float(self._level) + sum(average for average, _ in self.averages)
 
     def sample_f(
@@ -198,13 +198,13 @@ class AdditivePosterior(Predicts):
         return plots.plot(self, **options)
 
     def plot_components(self, **options: Any) -> Any:
-        """The same figure: its parts are all there is to show."""
+        """The same figure as `plot`."""
         from stategp import plots
 
         return plots.plot_components(self, **options)
 
     def report(self, path: Any, **options: Any) -> None:
-        """Write one HTML file with the figure, what was learned and how the fit went."""
+        """Write an HTML file with the figure, the hyperparameters and a summary of the fit."""
         from stategp.report import write_report
 
         write_report(self, path, **options)

@@ -74,9 +74,9 @@ class Function(TellsStates):
 class DeepPosterior(eqx.Module):
     """The posterior of a deep model: a chain of states for every function of it.
 
-    `functions` has them by name, for a look at each on its own. Predictions pass samples through
-    the layers (`samples` of them, drawn from `seed`), so that their moments carry a Monte Carlo
-    error; `number` says which output. `elbo`, the bound on log p(y), is an estimate too.
+    `functions` has the posterior of each function by name. Predictions pass samples through the
+    layers (`samples` of them, drawn with `seed`), so that their moments have a Monte Carlo error;
+    `number` selects the output. `elbo`, the bound on log p(y), is an estimate too.
     """
 
     model: DeepGP
@@ -89,7 +89,7 @@ class DeepPosterior(eqx.Module):
 
     @property
     def functions(self) -> dict[str, Any]:
-        """The posterior of every function: by name, a list where there are several."""
+        """The posterior of every function, by name; a list if there are several of that name."""
         return {
             name: [self._function((name, i)) for i in range(len(layers))]
             if isinstance(layers, tuple)
@@ -98,7 +98,7 @@ class DeepPosterior(eqx.Module):
         }
 
     def save(self, path: Any) -> None:
-        """Write it to a file, for `sg.load`: numbers and names, nothing that could run."""
+        """Write the posterior to a file of numbers and names, which `sg.load` reads."""
         save(self, path)
 
     def _function(self, path: Path) -> Function:
@@ -148,7 +148,7 @@ class DeepPosterior(eqx.Module):
         seed: int = 0,
         **extras: Any,
     ) -> Points:
-        """Log predictive density of each new observation on its own."""
+        """Log predictive density of each new observation separately."""
         means, variances = self._run(x_new, number, samples, seed)
         y = as_numbers("y_new", y_new)
         if len(y) != means.shape[1]:
@@ -160,10 +160,10 @@ class DeepPosterior(eqx.Module):
         return _mixture(self.model.likelihood, jnp.asarray(y), means, variances, extra)
 
     def quantiles(self, *_: Any, **__: Any) -> Points:
-        """Not there for deep models, whose predictions are mixtures over samples."""
+        """Not available for deep models, whose predictions are mixtures over samples."""
         raise NotImplementedError(
-            "quantiles, cdf and crps are not there for deep models: use predict_y, log_density, "
-            "or quantiles of sample_f"
+            "quantiles, cdf and crps are not available for deep models: use predict_y, "
+            "log_density, or quantiles of sample_f"
         )
 
     cdf = crps = quantiles
@@ -171,9 +171,9 @@ class DeepPosterior(eqx.Module):
     def sample_f(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1, number: int = 0
     ) -> Float[Array, "samples points"]:
-        """Joint samples of an output before its noise: whole functions, one after the other.
+        """Joint samples of an output before its noise, by sampling one function after the other.
 
-        A function that is called more than once is drawn once, and looked at in all its inputs.
+        A function that is called more than once is drawn once, and evaluated at all its inputs.
         """
         self._check(number)
         x = jnp.asarray(as_numbers("x_new", x_new))
@@ -249,13 +249,13 @@ class DeepPosterior(eqx.Module):
         return plots.plot(self, **options)
 
     def plot_components(self, **options: Any) -> Any:
-        """The same figure: its parts are all there is to show."""
+        """The same figure as `plot`."""
         from stategp import plots
 
         return plots.plot_components(self, **options)
 
     def report(self, path: Any, **options: Any) -> None:
-        """Write one HTML file with the figure, what was learned and how the fit went."""
+        """Write an HTML file with the figure, the hyperparameters and a summary of the fit."""
         from stategp.report import write_report
 
         write_report(self, path, **options)

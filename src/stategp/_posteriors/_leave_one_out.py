@@ -79,8 +79,8 @@ def weights_of(data: Observations, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if unknown.any():
         at = int(asked[np.argmax(unknown)])
         raise ValueError(
-            f"the fit had weights, but observation {at} (y = {y[at]}) is not among those fitted, "
-            "or more often here than there: give weights="
+            f"the fit had weights, but observation {at} (y = {y[at]}) was not fitted, or occurs "
+            "more often than in the fit: give weights="
         )
     weights_in_fit = np.ones(len(y))
     weights_in_fit[asked] = weights[order[position]]

@@ -1,4 +1,4 @@
-"""The prediction at some points, each on its own: made once, asked many things."""
+"""The prediction at some points, each separately: computed once, used for many quantities."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the user holds after inference."""
+"""The posterior of a Gaussian process on one input."""
 
 from typing import Any
 
@@ -40,13 +40,13 @@ from stategp.chain import PairMarginals
 class Posterior(Predicts, TellsStates):
     """The posterior of f, as a Gauss–Markov chain of states at the inducing locations.
 
-    Made by `sg.condition` and `sg.fit`; predictions take inputs in any order, inside or outside
-    the data. Where the likelihood reads several latent functions, moments and samples of f have a
-    last axis with one entry for each.
+    Returned by `sg.condition` and `sg.fit`. Predictions take inputs in any order, inside or outside
+    the data. If the likelihood has several latent functions, moments and samples of f have a last
+    axis with one entry for each.
 
-    `elbo` is the bound on log p(y); after `method="laplace"` and "ep", which have no bound, it is
-    their approximation of log p(y) (`is_bound` says which). `certificate` says
-    how `inducing="auto"` chose its number.
+    `elbo` is the bound on log p(y); for `method="laplace"` and "ep", which have no bound, it is
+    their approximation of log p(y) (`is_bound` is then false). `certificate` reports how
+    `inducing="auto"` chose the number of inducing points.
     """
 
     model: GP
@@ -79,7 +79,7 @@ class Posterior(Predicts, TellsStates):
     def sample_f(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
     ) -> Float[Array, "samples points *latents"]:
-        """Joint samples of the latent function at many points, in time linear in their number.
+        """Joint samples of the latent function, in time linear in the number of points.
 
         `key` is a JAX random key or an integer seed.
 
@@ -96,7 +96,7 @@ class Posterior(Predicts, TellsStates):
         return f[:, : len(x)]
 
     def components(self, x_new: Any) -> dict[str, tuple[Points, Points]]:
-        """Mean and variance of each summand of the kernel, by name (the mean function apart).
+        """Mean and variance of each component of the kernel, by name (without the mean function).
 
         With several latent functions the names start with the number of the function: "1.cosine".
         """
@@ -117,18 +117,18 @@ class Posterior(Predicts, TellsStates):
     def prior_sample(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
     ) -> Float[Array, "samples points *latents"]:
-        """Joint samples of f before any data, for a look beside `sample_f`."""
+        """Joint samples of f from the prior, to compare with `sample_f`."""
         return self.model.prior_sample(key, x_new, num_samples)
 
     def leave_one_out(
         self, x: Any, y: Any, *, weights: Any = None, **extras: Any
     ) -> tuple[Latent, Latent]:
-        """Mean and variance of f at each observation, as all the others have it.
+        """Mean and variance of f at each observation, given all the others.
 
-        `x` and `y` are what was fitted, or a part of it. What an observation added to q is taken
-        off again, all of it if it had a weight; nothing is fitted anew, so hyperparameters stay
-        those learned from all of them. `weights` are those of the fit, and looked up there unless
-        given.
+        `x` and `y` are the data of the fit, or a part of them. The contribution of each observation
+        to q is removed (with its full weight); nothing is fitted again, so the hyperparameters are
+        those learned from all observations. `weights` are those of the fit, and are taken from
+        there unless given.
         """
         relative = self._relative("x", x)
         likelihood = self.model.likelihood
@@ -150,9 +150,9 @@ class Posterior(Predicts, TellsStates):
         return mean[: len(relative)], variance[: len(relative)]
 
     def tail_probability(self, x: Any, y: Any, *, weights: Any = None, **extras: Any) -> Points:
-        """How probable an observation as far out as each one is, given all the others.
+        """The probability of an observation as extreme as each one, given all the others.
 
-        Twice the probability of its side, as in a two-sided test (NaN where y is NaN). Arguments
+        Twice the one-sided probability, as in a two-sided test (NaN where y is NaN). Arguments
         are those of `leave_one_out`.
         """
         mean, variance = self.leave_one_out(x, y, weights=weights, **extras)
@@ -168,9 +168,9 @@ class Posterior(Predicts, TellsStates):
         return jnp.minimum(1.0, 2 * jnp.minimum(below, 1 - strictly))
 
     def log_marginal_likelihood(self) -> float:
-        """log p(y) of the model, exactly: inference with inducing points at the data.
+        """The exact log p(y) of the model, computed with inducing points at the data.
 
-        For Gaussian observations only; for others no method knows it.
+        For Gaussian observations only; for others it cannot be computed exactly.
         """
         if not self.model.likelihood.conjugate:
             raise ValueError(
@@ -230,7 +230,7 @@ class Posterior(Predicts, TellsStates):
         return "\n".join(lines)
 
     def plot(self, **options: Any) -> Any:
-        """A figure of data, mean and intervals; with `until` (in the units of x), a forecast.
+        """A figure of data, mean and intervals; with `until` (in the units of x), also a forecast.
 
         Options are those of `sg.plots.plot`.
         """
@@ -239,19 +239,19 @@ class Posterior(Predicts, TellsStates):
         return plots.plot(self, **options)
 
     def plot_components(self, **options: Any) -> Any:
-        """A figure of each summand of the kernel; what repeats is drawn over one period."""
+        """A figure of each component of the kernel; periodic ones are drawn over one period."""
         from stategp import plots
 
         return plots.plot_components(self, **options)
 
     def plot_checks(self, **options: Any) -> Any:
-        """A figure that says whether the model fits: calibration and residuals."""
+        """A figure that shows whether the model fits: calibration and residuals."""
         from stategp import plots
 
         return plots.plot_checks(self, **options)
 
     def report(self, path: Any, **options: Any) -> None:
-        """Write one HTML file that shows everything, and needs nothing else to be read."""
+        """Write a report as a single HTML file, which can be read offline."""
         from stategp.report import write_report
 
         write_report(self, path, **options)

@@ -28,7 +28,7 @@ States = Float[Array, " states"]
 
 
 class Predicts(eqx.Module):
-    """What follows from f at new points, whatever f is made of."""
+    """Methods shared by all posteriors that predict f at new points."""
 
     model: eqx.AbstractVar[Any]
 
@@ -43,19 +43,19 @@ class Predicts(eqx.Module):
         """Joint samples of the latent function."""
 
     def save(self, path: Any) -> None:
-        """Write it to a file, for `sg.load`: numbers and names, nothing that could run."""
+        """Write the posterior to a file of numbers and names, which `sg.load` reads."""
         save(self, path)
 
     def predict_y(self, x_new: Any, **extras: Any) -> tuple[Points, Points]:
         """Mean and variance of a new observation.
 
-        What the likelihood reads beside y is given by name, as for `fit`: `noise_variance` (the
-        known part), `exposure` or `trials`.
+        Other quantities that the likelihood needs are given by name, as for `fit`: `noise_variance`
+        (the known part), `exposure` or `trials`.
         """
         return marginals_at(self, x_new, **extras).moments()
 
     def log_density(self, x_new: Any, y_new: Any, **extras: Any) -> Points:
-        """Log predictive density of each new observation on its own (NaN where y is NaN)."""
+        """Log predictive density of each new observation separately (NaN where y is NaN)."""
         return marginals_at(self, x_new, **extras).log_density(y_new)
 
     def quantiles(
@@ -81,8 +81,9 @@ class Predicts(eqx.Module):
     def crps(self, x_new: Any, y_new: Any, **extras: Any) -> Points:
         """Continuous ranked probability score of each new observation (NaN where y is NaN).
 
-        It is the distance from y to the prediction in the unit of y, less what honest uncertainty
-        is worth: small is good. Exact for Gaussian observations, to about 1 % for others.
+        It is in the unit of y, and smaller is better. For a prediction without uncertainty it is
+        the distance from y; it rewards predictions whose uncertainty matches their errors. Exact
+        for Gaussian observations, accurate to about 1 % for others.
         """
         return marginals_at(self, x_new, **extras).crps(y_new)
 

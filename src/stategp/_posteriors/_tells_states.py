@@ -1,4 +1,4 @@
-"""What follows from whole states: states themselves, derivatives, joint covariances of f."""
+"""Predictions from full states: the states themselves, derivatives, joint covariances of f."""
 
 import abc
 from typing import Any
@@ -24,7 +24,7 @@ from stategp._runtime import as_count, as_key
 
 
 class TellsStates(eqx.Module):
-    """What is known of a chain of states, at any points."""
+    """Methods of posteriors that give states, derivatives and joint covariances."""
 
     @property
     @abc.abstractmethod
@@ -47,12 +47,12 @@ class TellsStates(eqx.Module):
     def predict_state(
         self, x_new: Any, *, component: str | None = None
     ) -> tuple[Float[Array, "points dim"], Float[Array, "points dim dim"]]:
-        """Mean and covariance of the whole state, which f and its derivatives are made of.
+        """Mean and covariance of the state, from which f and its derivatives are computed.
 
-        What the entries of a state mean depends on the kernel: `kernel.derivatives(order)` has the
-        rows that turn them into f, f′, f″ … (the mean function is no part of it). States of the
-        summands of a kernel, and of several latent functions, follow one after the other;
-        `component` picks one, by its name in `components`.
+        The meaning of the entries depends on the kernel: the rows of `kernel.derivatives(order)`
+        turn them into f, f′, f″ … (without the mean function). The states of the components of a
+        kernel, and of several latent functions, are concatenated; `component` selects one by its
+        name in `components`.
 
         >>> import numpy as np, stategp as sg
         >>> posterior = sg.condition(sg.GP(sg.kernels.Matern52()), np.arange(3), [0.0, 1.0, 0.0])
@@ -75,11 +75,11 @@ class TellsStates(eqx.Module):
     ) -> tuple[Float[Array, "points *orders"], Float[Array, "points *pairs"]]:
         """Mean and variance of a derivative of f, in the unit of f per unit of x.
 
-        With several orders, such as (0, 1, 2), the means come in an axis of their own, and the
-        covariances of these derivatives with each other in two. The derivative of the mean function
-        is included; `component` gives that of one summand of the kernel alone, by its name in
-        `components`. How many derivatives there are is `kernel.smoothness`: none for Matern12, one
-        for Matern32, two for Matern52.
+        With several orders, such as (0, 1, 2), the means have a second axis for the orders, and the
+        covariances of these derivatives with each other a second and a third. The derivative of the
+        mean function is included; `component` selects one component of the kernel by its name in
+        `components`, without the mean function. `kernel.smoothness` is the number of derivatives:
+        none for Matern12, one for Matern32, two for Matern52.
 
         >>> import numpy as np, stategp as sg
         >>> x = np.linspace(0, 6, 50)
@@ -116,7 +116,7 @@ class TellsStates(eqx.Module):
         *,
         component: str | None = None,
     ) -> Float[Array, "samples points dim"]:
-        """Joint samples of whole states at many points, in time linear in their number.
+        """Joint samples of states at many points, in time linear in their number.
 
         >>> import numpy as np, stategp as sg
         >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
@@ -140,10 +140,10 @@ class TellsStates(eqx.Module):
     def covariance(
         self, x: Any, x2: Any = None, *, component: str | None = None
     ) -> Float[Array, "points others *latents"]:
-        """The joint covariance of f at two sets of points (of one, unless `x2` is given).
+        """The joint covariance of f at two sets of points (by default `x2` is the same as `x`).
 
-        Its cost is linear in the number of inducing points, and in that of the entries. With
-        `component`, that of one summand of the kernel, by its name in `components`.
+        The cost is linear in the number of inducing points and in the number of entries.
+        `component` selects one component of the kernel by its name in `components`.
 
         >>> import numpy as np, stategp as sg
         >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])

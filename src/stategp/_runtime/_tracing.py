@@ -14,8 +14,8 @@ def refuse_traced(name: str, *values: Any) -> None:
     if any(is_traced(value) for value in values):
         raise TypeError(
             f"{name} is being traced by JAX (inside jax.jit, jax.vmap, jax.grad or the like), but "
-            "this function checks its data, which takes numbers, and cannot be traced. Call it "
-            "outside, and give JAX what it can trace: sg.log_posterior(model, x, y) as a function "
+            "this function needs actual numbers to check its data, and cannot be traced. Call it "
+            "outside, and let JAX trace one of these: sg.log_posterior(model, x, y) as a function "
             "of the hyperparameters, kernel(x1, x2), the methods of likelihoods, sg.chain, or "
             "predict_f, predict_state and predict_derivative of a posterior as functions of x_new"
         )

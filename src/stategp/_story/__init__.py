@@ -1,4 +1,4 @@
-"""What there is to show of a posterior: pictures and report draw this."""
+"""The content of figures and reports of a posterior."""
 
 from stategp._story._account import Account
 from stategp._story._charts import (

@@ -20,7 +20,7 @@ _RUNS = 16  # of neighbouring observations, for the autocorrelation
 
 @dataclasses.dataclass(frozen=True)
 class Checks:
-    """What observations look like beside their predictive distributions."""
+    """Observations compared with their predictive distributions."""
 
     x: np.ndarray  # of those looked at, in order
     ranks: np.ndarray  # F(y), uniform if the model is right
@@ -81,8 +81,8 @@ def check(
 
 def _about(count: int, looked_at: int) -> str:
     of = f" of {count:,}" if looked_at < count else ""
-    each = "observations, each beside what all the others predict"
-    alone = "observation beside what is predicted without it"
+    each = "observations, each compared with its prediction from all the others"
+    alone = "observation, compared with its prediction without it"
     return (
         f"{looked_at:,}{of} {each if looked_at > 1 else alone}; hyperparameters were learned from "
         "all of them."

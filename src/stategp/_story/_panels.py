@@ -93,7 +93,7 @@ def _season_panel(story: Story, at: int, name: str, season: Season) -> Panel:
     levels = season.averages if season.drifts else [0.0] * len(season.cycles)
     if season.drifts:
         between = " and ".join(f"{level:.4g}" for level in levels)
-        about = f"The first and the last {plan.noun} of the data, less their averages {between}."
+        about = f"The first and the last {plan.noun} of the data, minus their averages {between}."
     marks: list[Mark] = []
     for number, (cycle, period) in enumerate(zip(season.cycles, plan.names, strict=True)):
         colour = _part(at) if number == len(season.cycles) - 1 else "before"
@@ -188,7 +188,7 @@ def _residuals(story: Story) -> Panel:
             Dots("model", x, y, faint=True),
         ),
         says=f"Residuals along the series, {outside:.1%} of them beyond 1.96",
-        about="One in twenty lies outside the grey band by chance, and hardly any beyond 4.",
+        about="By chance, one in twenty lies outside the grey band, and hardly any beyond ±4.",
     )
 
 
@@ -203,8 +203,8 @@ def _quantiles(story: Story) -> Panel:
         Axis("Normal quantile", (-reach, reach)),
         Axis("Residual quantile", (-reach, reach)),
         (Line("expected", ends, ends), Dots("model", expected, ordered)),
-        says="Quantiles of the residuals beside those of a normal distribution",
-        about="Ends that bend away from the line mean outliers, or tails that are too light.",
+        says="Quantiles of the residuals against those of a normal distribution",
+        about="Ends that bend away from the line indicate outliers, or tails that are too light.",
     )
 
 
@@ -234,8 +234,8 @@ def trace_panel(account: Account) -> Panel:
 def outcome_in_words(account: Account) -> str:
     """How the fit went and how long it took."""
     if not account.outcome:
-        return "Nothing was optimised: the hyperparameters were taken as given."
-    return f"{account.outcome[0].upper()}{account.outcome[1:]}. {seconds(account)} in all."
+        return "Nothing was optimised: the hyperparameters were used as given."
+    return f"{account.outcome[0].upper()}{account.outcome[1:]}. {seconds(account)} in total."
 
 
 def seconds(account: Account) -> str:

@@ -27,13 +27,13 @@ class Portrait(Account):
 def portray(
     posterior: Any, *, level: Any = 0.95, title: str | None = None, call: str | None = None
 ) -> Portrait:
-    """What there is to show of an additive or a deep posterior: its functions, with intervals.
+    """The content of figures and reports of an additive or deep posterior: its functions.
 
     Arguments:
         posterior: from `sg.fit` or `sg.condition`.
-        level: of the intervals.
-        title: of pictures and report.
-        call: what made the posterior, shown as it is.
+        level: probability of the intervals.
+        title: title of figures and report.
+        call: the call that made the posterior, shown in the report.
 
     >>> import numpy as np, stategp as sg
     >>> x = np.random.default_rng(0).uniform(size=(50, 2))
@@ -58,11 +58,11 @@ def portray(
         name = "Functions of the deep model"
         about = (
             f"Each function over the range of its inducing points (small marks), with "
-            f"{interval_name(level)}s. Between layers, inputs are values of the layer before."
+            f"{interval_name(level)}s. The inputs of inner layers are values of the layer before."
         )
     else:
         raise ValueError(
-            "effects and functions are shown of additive and deep posteriors "
+            "portray needs an additive or deep posterior "
             f"(sg.AdditivePosterior, sg.DeepPosterior), got {type(posterior).__name__}"
         )
     title = name if title is None else title

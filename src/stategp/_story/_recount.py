@@ -1,4 +1,4 @@
-"""From what people hold to what there is to show of it."""
+"""From a posterior or Forecaster to the content of its figures."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from stategp._story._story import Story, tell
 
 
 def recount(posterior: Any, options: dict[str, Any]) -> Story | Portrait:
-    """The story of a posterior or a Forecaster; one that was told already, as it is."""
+    """The story of a posterior or a Forecaster; a story is returned unchanged."""
     if isinstance(posterior, Story | Portrait):
         if options:
             raise ValueError(
-                f"this story is told already, so {', '.join(options)} cannot be chosen any more: "
+                f"this story has been computed already, so {', '.join(options)} cannot be changed: "
                 "give the posterior"
             )
         return posterior

@@ -1,4 +1,4 @@
-"""What there is to show of a posterior, as plain NumPy arrays: pictures and report draw this."""
+"""The content of figures and reports of a posterior, as plain NumPy arrays."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
@@ -77,7 +77,7 @@ class Season:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Story(Account):
-    """Everything that pictures and report show. Inputs are numbers, or all of them dates.
+    """Everything that figures and reports show. Inputs are numbers, or all of them dates.
 
     Made by `tell`.
     """
@@ -138,24 +138,24 @@ def tell(
     call: str | None = None,
     seed: int = 0,
 ) -> Story:
-    """What there is to show of a posterior.
+    """The content of figures and reports of a posterior.
 
     Arguments:
         posterior: of one input, from `sg.fit` or `sg.condition`.
-        until: where the forecast ends, in the units of x; no forecast unless given.
-        levels: of the intervals.
-        points: of the grid; as many as the shortest period and lengthscale ask for unless given,
-            12,000 at most.
-        forecast_at: inputs of the forecast table, in the units of x; every step of the data unless
-            given.
-        to_time: makes dates (datetime64) of inputs; everything is then shown with dates.
-        extras: what a new observation has beside y, one number each: {"exposure": 2.0}.
-        scores: more scores to show (of held-out data, say), by name.
-        unit: of x, for the table of hyperparameters ("days").
-        title: of pictures and report; "Fit and forecast of" what was fitted unless given.
-        names: of x and y.
-        call: what made the posterior, shown as it is.
-        seed: of the ranks of discrete observations.
+        until: where the forecast ends, in the units of x; by default there is no forecast.
+        levels: probabilities of the intervals.
+        points: number of grid points; by default as many as the shortest period and lengthscale
+            require, at most 12,000.
+        forecast_at: inputs of the forecast table, in the units of x; by default every step of the
+            data.
+        to_time: function that turns inputs into dates (datetime64), which are then shown.
+        extras: other quantities of a new observation, one number each: {"exposure": 2.0}.
+        scores: additional scores to show (of held-out data, for example), by name.
+        unit: unit of x, for the table of hyperparameters ("days").
+        title: title of figures and report; by default "Fit and forecast of" the name of y.
+        names: names of x and y.
+        call: the call that made the posterior, shown in the report.
+        seed: seed of the ranks of discrete observations.
 
     >>> import numpy as np, stategp as sg
     >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
@@ -164,8 +164,7 @@ def tell(
     """
     if not isinstance(posterior, Posterior):
         raise ValueError(
-            "a story is told of the posterior of one input (sg.Posterior), got "
-            f"{type(posterior).__name__}"
+            f"tell needs the posterior of one input (sg.Posterior), got {type(posterior).__name__}"
         )
     shares = _checked_levels(levels)
     data = posterior.data

@@ -1,8 +1,8 @@
-"""What the checks say, in sentences that a reader can act on.
+"""What the checks show, in sentences that a reader can act on.
 
 If the model is right, the normal score of each observation, given all the others, is standard
-normal. Every rule below compares a count with what that implies, and speaks only where chance is no
-explanation.
+normal. Every rule below compares a count with what that implies, and reports only deviations that
+chance does not explain.
 """
 
 import dataclasses
@@ -19,11 +19,11 @@ _ALONE = 0.01  # expected number of observations beyond the limit, in all of the
 _MANY = 0.005  # share of outliers with which the noise itself is in doubt
 _CHANCE = 3.5  # standard deviations of a share that are no chance
 _ALIKE = 0.15  # correlation of residuals that matters
-_HEAVY_TAILS = 'noise with heavy tails (likelihood="student_t") would suit'
+_HEAVY_TAILS = 'consider noise with heavy tails (likelihood="student_t")'
 _HEAVIER: dict[type[Likelihood], str] = {  # tails that are too light, and what to take instead
     Gaussian: _HEAVY_TAILS,
     HeteroscedasticGaussian: _HEAVY_TAILS,
-    Poisson: 'counts that scatter more (likelihood="negative_binomial") would suit',
+    Poisson: 'consider overdispersed counts (likelihood="negative_binomial")',
 }
 
 
@@ -47,8 +47,8 @@ def judge(checks: Checks, levels: tuple[float, ...], likelihood: Likelihood) -> 
     ]
     if not remarks:
         fine = (
-            "Intervals hold as many observations as they should, no observation lies implausibly "
-            "far out, and residuals do not follow one another."
+            "The intervals contain the expected share of observations, there are no implausible "
+            "outliers, and the residuals are uncorrelated."
         )
         return (Remark("good", fine),)
     return tuple(sorted(remarks, key=lambda remark: remark.kind != "bad"))
@@ -77,17 +77,18 @@ def _outliers(residuals: np.ndarray, likelihood: Likelihood) -> list[Remark]:
     advice = _HEAVIER.get(type(likelihood), look)
     text = (
         f"{beyond:,} of {count:,} observations lie{'s' if beyond == 1 else ''} more than "
-        f"{limit:g} standard deviations{unit} from what the others predict, where the model "
-        f"expects {expected:.1g}: {advice}."
+        f"{limit:g} standard deviations{unit} from what the others predict; the model expects "
+        f"{expected:.1g}: {advice}."
     )
     many = beyond >= 3 and beyond >= _MANY * count
     return [Remark("bad" if many else "look", text)]
 
 
 def _coverage(ranks: np.ndarray, levels: tuple[float, ...], discrete: bool) -> list[Remark]:
-    """Central intervals hold their share, chance apart.
+    """Whether central intervals contain their share of observations, up to chance.
 
-    Of counts, whole bounds hold more than their share; ranks that are drawn within a step do not.
+    For counts, intervals with whole bounds contain more than their share; ranks drawn within a step
+    do not.
     """
     remarks = []
     for wide in (True, False):
@@ -98,19 +99,19 @@ def _coverage(ranks: np.ndarray, levels: tuple[float, ...], discrete: bool) -> l
             if abs(share - level) <= max(chance, 0.01) or (share > level) != wide:
                 continue
             findings.append(
-                f"the {100 * level:.4g} % interval holds {share:.1%} of the observations"
+                f"the {100 * level:.4g} % interval contains {share:.1%} of the observations"
             )
             worst = worst or 1 - share > 2 * (1 - level)
         if findings:
             how = "wider than they need to be" if wide else "too narrow"
-            parts = " (of those on its bounds, the part that belongs to it)" if discrete else ""
+            parts = " (those on its bounds are counted in part)" if discrete else ""
             text = f"{', '.join(findings)}{parts}: intervals are {how}."
             remarks.append(Remark("bad" if worst else "look", text[0].upper() + text[1:]))
     return remarks
 
 
 def _autocorrelation(checks: Checks) -> list[Remark]:
-    """Residuals that are alike: the model leaves structure in time."""
+    """Residuals that are correlated: the model misses structure in time."""
     alike = checks.autocorrelation
     if len(alike) == 0:
         return []
@@ -121,7 +122,7 @@ def _autocorrelation(checks: Checks) -> list[Remark]:
     apart = "Neighbouring residuals" if lag == 1 else f"Residuals {lag} observations apart"
     missing = "a shorter lengthscale or another component" if lag == 1 else "a season"
     text = (
-        f"{apart} are alike (correlation {most:.2f}): the model misses structure in time, such as "
+        f"{apart} are correlated ({most:.2f}): the model misses structure in time, such as "
         f"{missing}."
     )
     return [Remark("look", text)]

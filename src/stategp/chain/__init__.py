@@ -1,4 +1,4 @@
-"""How Gauss–Markov chains compute."""
+"""Computations with Gauss–Markov chains."""
 
 from stategp._linalg import psd_cholesky, psd_solve
 from stategp.chain._block_tridiagonal import (

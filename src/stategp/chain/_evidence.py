@@ -44,11 +44,11 @@ def log_evidence(
     value: Float[Array, " states"],
     precision: Float[Array, " states"],
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """log ∫ p(s) ∏ exp(−½ precision (value − h·s)²) ds, and how far off it may be by rounding.
+    """log ∫ p(s) ∏ exp(−½ precision (value − h·s)²) ds, and its possible rounding error.
 
-    Of precision 0, nothing is seen. Where states keep no noise of their own (deterministic
-    kernels), the variance of f falls to that of the noise, but the covariances that it comes from
-    stay rounded as those of the signal are: `careful_log_evidence` is for those.
+    An observation of precision 0 is ignored. For deterministic kernels the variance of f falls to
+    that of the noise, but the covariances it is computed from keep rounding errors on the scale of
+    the signal: use `careful_log_evidence` for those.
     """
     return _forward(transitions, emission, value, precision)[0]
 

@@ -161,7 +161,7 @@ Objective = Callable[[MeanCholesky], Float[Array, ""]]
 def natural_gradient(objective: Objective, xi: MeanCholesky) -> MeanCholesky:
     """∇̃_ξ = ∂ξ/∂θ ∂objective/∂η: the gradient in ξ, times the inverse Fisher information there.
 
-    What comes back is a direction (a tangent of ξ), not a distribution.
+    The result is a direction (a tangent of ξ), not a distribution.
 
     >>> q = MeanCholesky.standard(states=2, dim=1)
     >>> natural_gradient(lambda q: jnp.sum(q.mean), q).mean  # covariance times gradient
@@ -180,8 +180,8 @@ def natural_gradient_step(
 ) -> MeanCholesky:
     """θ + step_size ∂objective/∂η: a step of natural-gradient ascent, straight in θ.
 
-    When the objective is a bound with a conjugate likelihood, step_size 1 lands on its maximum.
-    Too long a step can leave the positive-definite precisions; the factor is then NaN.
+    When the objective is a bound with a conjugate likelihood, step_size 1 reaches its maximum.
+    After too long a step the precision may not be positive definite; the factor is then NaN.
 
     >>> p = MeanCholesky.standard(states=1, dim=1)
     >>> q = MeanCholesky(jnp.ones((1, 1)), p.precision_cholesky)

@@ -31,14 +31,14 @@ class Transitions(eqx.Module):
 
 
 class Sites(eqx.Module):
-    """What the data adds to the prior's natural parameters: one Gaussian factor per interval."""
+    """What the data add to the prior's natural parameters: one Gaussian factor per interval."""
 
     linear: Float[Array, "*intervals pair"]
     precision: Float[Array, "*intervals pair pair"]
 
     @staticmethod
     def zeros(intervals: int, dim: int) -> "Sites":
-        """Sites that say nothing: q is the prior."""
+        """Sites without information: q is the prior."""
         return Sites(jnp.zeros((intervals, 2 * dim)), jnp.zeros((intervals, 2 * dim, 2 * dim)))
 
     def mix(self, other: "Sites", step: float | Float[Array, ""]) -> "Sites":

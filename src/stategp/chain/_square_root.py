@@ -69,7 +69,7 @@ class _Order(NamedTuple):
 def careful_log_evidence(
     transitions: Transitions, points: Scalars, state: Int[Array, " points"]
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """log ∫ p(z) ∏ exp(−½ precision (value − h·z)²) dz, and how far off it may be by rounding.
+    """log ∫ p(z) ∏ exp(−½ precision (value − h·z)²) dz, and its possible rounding error.
 
     `transitions` has one step for each state, the first from nothing; `state` is increasing.
     """

@@ -69,7 +69,7 @@ class Messages(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """What a sweep finds."""
+    """The result of a sweep."""
 
     marginals: PairMarginals
     log_normaliser: Float[Array, ""]  # log Z = log ∫ p(u) ∏ site(u) du
@@ -81,9 +81,9 @@ def sweep(
 ) -> Swept:
     """Pair marginals of q ∝ prior × sites, and its normaliser, in O(M d³).
 
-    `how` is "sequential", "lanes" or "parallel" in the number of states; by default the fastest
-    for the device. `indefinite` allows sites of negative precision, as long as q is a Gaussian;
-    else NaN.
+    `how` is "sequential", "lanes" or "parallel" in the number of states; by default the fastest for
+    the device. `indefinite` allows sites of negative precision; the result is NaN if q is not a
+    Gaussian.
     """
     if indefinite:
         return Swept(*sweep_indefinite(transitions, sites))
@@ -129,7 +129,7 @@ def log_normaliser(
 def local_log_normaliser(
     transitions: Transitions, sites: Sites, messages: Messages | Potentials
 ) -> Float[Array, ""]:
-    """A function with the same derivatives as log Z, interval by interval, when messages are fixed.
+    """A function with the same derivatives as log Z, interval by interval, for fixed messages.
 
     Differentiating it costs no pass over the chain. Its value means nothing.
     """
@@ -279,7 +279,7 @@ def _pairs(backward: _Backward, right: _Gaussians) -> PairMarginals:
 
 
 class MeanMap(NamedTuple):
-    """How the means of a chain depend on the linear part of its sites, the precisions given."""
+    """How the means of a chain depend on the linear part of its sites, for given precisions."""
 
     carry: Float[Array, "dim dim intervals"]
     A: Float[Array, "dim dim intervals"]

@@ -141,7 +141,7 @@ def _ten_folds(path: Path) -> tuple[np.ndarray, ...]:
 
 
 class Flights(NamedTuple):
-    """Flights, their delay on arrival in minutes and eight things known about each of them."""
+    """Flights: the delay on arrival in minutes, and eight inputs for each."""
 
     x: np.ndarray
     y: np.ndarray

@@ -1,4 +1,4 @@
-"""State-space kernels: the prior."""
+"""State-space kernels: priors of functions."""
 
 from stategp.kernels._base import Kernel
 from stategp.kernels._compose import Product, Sum, group_blocks

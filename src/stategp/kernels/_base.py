@@ -27,8 +27,8 @@ Steps = Float[Array, "*steps"]
 class Kernel(eqx.Module):
     """A covariance function with a state-space form.
 
-    ``kernel(x1, x2)`` is the covariance matrix between two sets of inputs, from the closed form
-    and not from the state space: the dense twin of everything else.
+    ``kernel(x1, x2)`` is the covariance matrix between two sets of inputs. It is computed from the
+    closed form, independently of the state space.
 
     >>> import jax.numpy as jnp, stategp as sg
     >>> sg.kernels.Matern12()(jnp.array([0.0, 1.0]), jnp.array([0.0])).shape
@@ -44,7 +44,7 @@ class Kernel(eqx.Module):
 
     @abc.abstractmethod
     def transition(self, dt: Scalar) -> Matrix:
-        """A(Δ): the state's expectation a step Δ ≥ 0 later."""
+        """A(Δ): the matrix that gives the expected state after a step Δ ≥ 0."""
 
     @abc.abstractmethod
     def process_noise(self, dt: Scalar) -> Matrix:
@@ -92,7 +92,7 @@ class Kernel(eqx.Module):
 
     @property
     def deterministic(self) -> bool:
-        """Whether the process noise is zero: the state at one input gives it at all others."""
+        """Whether the process noise is zero: the state at one input determines all others."""
         return False
 
     @property
@@ -107,7 +107,7 @@ class Kernel(eqx.Module):
         return smoothness(self)
 
     def derivatives(self, order: int = 1) -> Float[Array, "orders dim"]:
-        """What makes f and its derivatives of the state: rows H, H F, …, H Fᵏ up to an order.
+        """The matrix that turns the state into f and its derivatives: rows H, H F, …, H Fᵏ.
 
         >>> import stategp as sg
         >>> sg.kernels.Matern32(lengthscale=3**0.5).derivatives()  # f = s₀, f′ = λ (s₁ − s₀)
@@ -122,9 +122,9 @@ class Kernel(eqx.Module):
                 int(most), f"derivatives up to order {int(most)}"
             )
             raise ValueError(
-                f"{self!r} has {times}: its paths are not smooth enough for order {order}; a "
-                "smoother kernel has it (Matern32 one derivative, Matern52 two, Matern72 three), "
-                "or the smooth components of a sum"
+                f"{self!r} has {times}: its paths are not smooth enough for order {order}; use "
+                "a smoother kernel (Matern32 has one derivative, Matern52 two, Matern72 three), "
+                "or a smooth component of a sum"
             )
         return derivative_rows(self, int(order))
 
@@ -137,7 +137,7 @@ class Kernel(eqx.Module):
         return self
 
     def parts(self) -> dict[str, "Kernel"]:
-        """The kernels that a sum or a product is made of, by name; else nothing."""
+        """The kernels in a sum or a product, by name; empty for other kernels."""
         return {}
 
     def with_parts(self, parts: dict[str, "Kernel"]) -> "Kernel":
@@ -145,7 +145,7 @@ class Kernel(eqx.Module):
         return self
 
     def named_parameters(self) -> dict[str, Parameter]:
-        """Every hyperparameter by name; those of the parts of a sum or product after their names.
+        """Every hyperparameter by name; in a sum or product, prefixed by the name of the part.
 
         >>> import stategp as sg
         >>> sg.kernels.Sum(trend=sg.kernels.Matern32(lengthscale=30.0)).named_parameters()
@@ -158,7 +158,7 @@ class Kernel(eqx.Module):
     def with_parameters(self, **values: Any) -> "Kernel":
         """The same kernel with other hyperparameters, by the names of `named_parameters`.
 
-        A number changes the value alone: what was fixed stays fixed, what had a prior keeps it.
+        A number changes only the value: a fixed hyperparameter stays fixed, and priors are kept.
 
         >>> import stategp as sg
         >>> (sg.kernels.Matern32() + sg.kernels.Constant()).with_parameters(matern32__lengthscale=5)

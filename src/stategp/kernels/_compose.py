@@ -75,7 +75,7 @@ def _same_kind(first: Kernel, second: Kernel) -> bool:
 
 
 class Sum(Blockwise):
-    """A sum of independent processes. Written ``a + b``, or ``Sum(trend=a, daily=b)`` with names.
+    """A sum of independent processes: ``a + b``, or ``Sum(trend=a, daily=b)`` with names.
 
     >>> import stategp as sg
     >>> sg.kernels.Matern32() + sg.kernels.Constant()

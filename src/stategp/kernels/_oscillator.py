@@ -27,8 +27,8 @@ _NEAR_CRITICAL = 0.1
 class Oscillator(Kernel):
     """A damped oscillator driven by white noise (celerite's SHO term).
 
-    `period` is that of the undamped oscillator; `quality` > ½ oscillates, = ½ is critically
-    damped (a Matérn-3/2), < ½ overdamped. `fit` can move between the regimes.
+    `period` is that of the undamped oscillator. With `quality` > ½ the process oscillates, with ½
+    it is critically damped (a Matérn-3/2), with < ½ overdamped. `fit` can move between the regimes.
 
     >>> import stategp as sg
     >>> sg.kernels.Oscillator(period=5.0, quality=3.0)

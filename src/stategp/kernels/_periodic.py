@@ -41,9 +41,9 @@ def series_order(lengthscale: float, tolerance: float) -> int:
 class Periodic(Blockwise):
     """k(τ) = variance · exp(−2 sin²(πτ/period) / lengthscale²), as a truncated cosine series.
 
-    The harmonics left out hold at most `tolerance` of the variance, which bounds the error of the
-    covariance everywhere. The order follows from the lengthscale at construction (and again
-    after `fit` has moved it), unless `order` is given.
+    The omitted harmonics have at most a share `tolerance` of the variance, which bounds the error
+    of the covariance everywhere. Unless `order` is given, it is chosen from the lengthscale at
+    construction (and again after `fit` has changed it).
 
     >>> import stategp as sg
     >>> sg.kernels.Periodic(period=24.0, lengthscale=2.0).order
@@ -82,7 +82,7 @@ class Periodic(Blockwise):
         return scaled_bessel_table(self.order, x) * doubled
 
     def truncation_error(self) -> Float[Array, ""]:
-        """The share of the variance that the harmonics left out would hold."""
+        """The share of the variance in the omitted harmonics."""
         return 1.0 - jnp.sum(self.weights())
 
     def blocks(self) -> tuple[Kernel, ...]:
@@ -130,8 +130,8 @@ class QuasiPeriodic(Blockwise):
     """A periodic pattern that slowly changes: Periodic × Matérn.
 
     `lengthscale` is the roughness within a period, as in :class:`Periodic`; `decay` is the
-    lengthscale of the Matérn envelope, the time over which the pattern is forgotten (ten
-    periods unless given).
+    lengthscale of the Matérn envelope, the time over which the pattern changes (by default ten
+    periods).
 
     >>> import stategp as sg
     >>> sg.kernels.QuasiPeriodic(period=1.0, decay=20.0)

@@ -36,7 +36,7 @@ SDE = tuple[
 
 
 class LinearSDE(Kernel):
-    """Base class of kernels that are written down as (F, L, Q_c, H) and nothing else.
+    """Base class of kernels that are defined only by (F, L, Q_c, H).
 
     Subclass it, declare parameters as other kernels do, and return the four arrays from
     :meth:`sde`. F must be stable (eigenvalues with negative real parts).
@@ -237,7 +237,7 @@ def _stationary(F: Matrix, diffusion: Matrix) -> Matrix:
 class FromSDE(LinearSDE):
     """A kernel from the four arrays of its stochastic differential equation.
 
-    The arrays stay as they are; `variance` multiplies the covariance and can be learned.
+    The arrays are fixed; `variance` multiplies the covariance and can be learned.
 
     >>> import stategp as sg
     >>> ou = sg.kernels.FromSDE(F=[[-1.0]], L=[[1.0]], Qc=[[2.0]], H=[1.0])

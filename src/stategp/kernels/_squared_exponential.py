@@ -35,7 +35,7 @@ def _poles(order: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class SquaredExponential(LinearSDE):
-    """k(τ) ≈ variance · exp(−τ²/(2 lengthscale²)), by an equation of the given order.
+    """k(τ) ≈ variance · exp(−τ²/(2 lengthscale²)), approximated by an equation of the given order.
 
     :attr:`approximation_error` is the largest error of the covariance, relative to the variance.
 

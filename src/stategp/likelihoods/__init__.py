@@ -1,4 +1,4 @@
-"""What an observation says about f."""
+"""Likelihoods: how observations depend on f."""
 
 from stategp.likelihoods._base import Likelihood
 from stategp.likelihoods._bernoulli import Bernoulli, Binomial

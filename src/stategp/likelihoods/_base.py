@@ -58,7 +58,7 @@ class Likelihood(eqx.Module):
     def expected_log_density(
         self, y: Points, mean: Latent, variance: Latent, extra: Points
     ) -> Points:
-        """E[log p(y | f)] for f ~ N(mean, variance); its derivatives are those of the integral."""
+        """E[log p(y | f)] for f ~ N(mean, variance), with the derivatives of the integral."""
         average = expectation if self.latents == 1 else several_expectation
         return average(
             lambda f: self.log_density(y, f, extra), mean, variance, self.quadrature_order
@@ -69,7 +69,7 @@ class Likelihood(eqx.Module):
     ) -> tuple[Points, Latent, Latent]:
         """E[log p(y | f)] and its derivatives in the mean and in the variance of each latent.
 
-        They go forward: no array per quadrature node is kept.
+        They are computed in forward mode, so that no array per quadrature node is stored.
         """
         by_quadrature = type(self).expected_log_density is Likelihood.expected_log_density
         if by_quadrature and self.latents == 1:
@@ -133,7 +133,7 @@ class Likelihood(eqx.Module):
         return self.predictive_cdf(y, f, jnp.zeros_like(f), extra)
 
     def predictive_cdf(self, y: Points, mean: Latent, variance: Latent, extra: Points) -> Points:
-        """P(Y ≤ y) for f ~ N(mean, variance), good to 1e-6.
+        """P(Y ≤ y) for f ~ N(mean, variance), accurate to 1e-6.
 
         >>> import jax.numpy as jnp, stategp as sg
         >>> one = jnp.ones(1)
@@ -156,19 +156,19 @@ class Likelihood(eqx.Module):
         return quantile(self, level, mean, variance, extra)
 
     def crps(self, y: Points, mean: Latent, variance: Latent, extra: Points) -> Points:
-        """Continuous ranked probability score of y, for f ~ N(mean, variance): small is good.
+        """Continuous ranked probability score of y, for f ~ N(mean, variance); smaller is better.
 
-        ∫ (P(Y ≤ u) − [u ≥ y])² du, in the unit of y; the distance from y where there is no
-        uncertainty. Exact for Gaussian observations and for few levels; for others good to 1 % as
-        long as f is not so uncertain that y spans tens of orders of magnitude.
+        ∫ (P(Y ≤ u) − [u ≥ y])² du, in the unit of y; without uncertainty it is the distance from y.
+        Exact for Gaussian observations and for few levels; for others accurate to 1 % unless f is
+        so uncertain that y spans tens of orders of magnitude.
         """
         return crps(self, y, mean, variance, extra)
 
     def continued_cdf(self, y: Points, mean: Latent, variance: Latent, extra: Points) -> Points:
-        """`predictive_cdf` inside the bounds, and of whole numbers also between them.
+        """`predictive_cdf` inside the bounds; for whole numbers also between them.
 
-        As it stands it takes `cdf` to rise or fall with f; with several latents it is as good as
-        Gauss–Hermite quadrature.
+        This implementation assumes that `cdf` is monotonic in f; with several latents its accuracy
+        is that of Gauss–Hermite quadrature.
         """
         if self.latents == 1:
             return average(lambda f: self.cdf(y, f, extra), mean, variance)
@@ -176,18 +176,18 @@ class Likelihood(eqx.Module):
         return jnp.tensordot(weights, jax.vmap(lambda f: self.cdf(y, f, extra))(f), axes=1)
 
     def coordinate(self, mean: Latent, variance: Latent, extra: Points) -> Coordinate:
-        """Where to look for quantiles: roughly the place and the width of the distribution of y."""
+        """Where to search for quantiles: the rough location and width of y's distribution."""
         centre, spread = self.predict(mean, variance, extra)
         least = 0.5 if self.discrete else 1e-9 * (1 + jnp.abs(centre))
         return Coordinate("real", centre, jnp.sqrt(spread) + least)
 
     def bounds(self, extra: Points) -> tuple[Points | float, Points | float]:
-        """Between which y lies."""
+        """The lowest and highest possible y."""
         return -jnp.inf, jnp.inf
 
     @property
     def outcomes(self) -> int | None:
-        """How many values y can take, 0, 1, …, if these are few."""
+        """The number of values 0, 1, … that y can take, if it is small."""
         return None
 
     @abc.abstractmethod
@@ -200,12 +200,12 @@ class Likelihood(eqx.Module):
         return each(lambda f: self.log_density(y, f, extra), f)
 
     def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
-        """Roughly the f that each observation points at, to start from; y in order of x."""
+        """A rough value of f for each observation, to start from; y is in order of x."""
         shape = y.shape if self.latents == 1 else (*y.shape, self.latents)
         return np.zeros(shape)
 
     def guess_variance(self, guess: Latent) -> Latent:
-        """How uncertain f is taken to be around its `guess`, to start from."""
+        """The variance assumed for f around its `guess`, to start from."""
         return jnp.zeros_like(guess)
 
     def valid(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
@@ -213,12 +213,12 @@ class Likelihood(eqx.Module):
         return np.isfinite(y)
 
     def highest_log_density(self, y: Points, extra: Points) -> Points:
-        """The log density that no f can exceed (infinite where that is not known)."""
+        """The highest log density that any f can give (infinite if unknown)."""
         return jnp.full(y.shape, jnp.inf)
 
     @property
     def quadrature_order(self) -> int:
-        """How many nodes its quadrature has."""
+        """The number of nodes of its quadrature."""
         return getattr(self, "quadrature", QUADRATURE)
 
     def _nodes(self, mean: Latent, variance: Latent) -> tuple[Array, Array]:

@@ -88,9 +88,9 @@ class Bernoulli(Likelihood):
 
 
 class Binomial(Likelihood):
-    """How many of `trials` came out as 1, each with the probability that Bernoulli gives.
+    """The number of successes in `trials`, each with the probability of `Bernoulli`.
 
-    The numbers of trials are the argument `trials` of `condition` and `fit`, one unless given.
+    The numbers of trials are the argument `trials` of `condition` and `fit`, by default one.
 
     >>> import stategp as sg
     >>> sg.likelihoods.Binomial(link="probit")

@@ -19,7 +19,7 @@ class Poisson(Likelihood):
     """Counts with mean exposure · exp(f(x)).
 
     The exposure (length of a bin, people at risk) is the argument `exposure` of `condition` and
-    `fit`, one unless given.
+    `fit`, by default one.
 
     >>> import stategp as sg
     >>> sg.likelihoods.Poisson()
@@ -73,7 +73,7 @@ class Poisson(Likelihood):
 
 
 class NegativeBinomial(Likelihood):
-    """Counts that scatter more than Poisson: mean μ = exposure · exp(f(x)), variance μ + μ²/shape.
+    """Overdispersed counts: mean μ = exposure · exp(f(x)), variance μ + μ²/shape.
 
     >>> import stategp as sg
     >>> sg.likelihoods.NegativeBinomial(shape=2.0)

@@ -29,9 +29,9 @@ class Custom(Likelihood):
     ``mean(f)``, needed to predict y, `sample` is ``sample(key, f)``, and `cdf` is ``cdf(y, f)``,
     P(Y ≤ y | f), needed for quantiles.
 
-    Expectations are as good as Gauss–Hermite quadrature with `quadrature` nodes; predictive
-    densities and EP take N(f) p(y | f) to have one peak, which a density with heavy tails and a
-    scale much smaller than the uncertainty of f has not.
+    Expectations have the accuracy of Gauss–Hermite quadrature with `quadrature` nodes. Predictive
+    densities and EP assume that N(f) p(y | f) has one peak, which fails for a density with heavy
+    tails and a scale much smaller than the uncertainty of f.
 
     >>> import jax.numpy as jnp, stategp as sg
     >>> def cauchy(y, f, scale):
@@ -93,7 +93,7 @@ class Custom(Likelihood):
     def moments(self, f: Latent, extra: Points) -> tuple[Points, Points]:
         if self.mean is None or self.variance is None:
             raise ValueError(
-                f"to predict y, {self} has to know its mean and variance given f: "
+                f"to predict y, {self} needs the mean and variance of y given f: "
                 "pass Custom(..., mean=..., variance=...), functions of f"
             )
         y = f if self.latents == 1 else f[..., 0]

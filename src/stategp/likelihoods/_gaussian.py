@@ -17,8 +17,8 @@ from stategp.parameters import Parameter, Value, positive
 class Gaussian(Likelihood):
     """y = f(x) + noise of the given variance, the same for all observations.
 
-    Where observations come with known variances of their own (`noise_variance` of `condition` and
-    `fit`), the two add up; ``variance=sg.fixed(0.0)`` then leaves the known ones alone.
+    If observations have known variances (`noise_variance` of `condition` and `fit`), the two are
+    added; with ``variance=sg.fixed(0.0)`` there is only the known noise.
 
     >>> import stategp as sg
     >>> sg.likelihoods.Gaussian(variance=0.1)

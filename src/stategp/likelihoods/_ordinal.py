@@ -22,11 +22,11 @@ from stategp.parameters import Parameter, Value, declare, fixed, positive
 
 
 class Ordinal(Likelihood):
-    """Levels 0, 1, …, levels − 1: where f(x) + noise falls between the cut-points.
+    """Ordered levels 0, 1, …, levels − 1: the interval between cut-points that holds f(x) + noise.
 
-    The noise is standard logistic, or standard normal with link="probit". The cut-points (levels −
-    1 of them, increasing) are learned unless given as ``sg.fixed([...])``: as the first of them,
-    and the gaps from one to the next.
+    The noise is standard logistic, or standard normal with link="probit". The levels − 1 increasing
+    cut-points are learned, as the first of them and the gaps between them, unless given as
+    ``sg.fixed([...])``.
 
     >>> import stategp as sg
     >>> sg.likelihoods.Ordinal(levels=3, cutpoints=[-1.0, 1.0])
@@ -132,7 +132,7 @@ def _first_and_gaps(cutpoints: Value, levels: int) -> tuple[Value, Value]:
     held = isinstance(cutpoints, Parameter) and not cutpoints.learned
     if isinstance(cutpoints, Parameter):
         if cutpoints.prior is not None or not cutpoints.given:
-            raise ValueError("cutpoints must be numbers, or sg.fixed of them; they take no prior")
+            raise ValueError("cutpoints must be numbers, or sg.fixed of them, without a prior")
         cutpoints = cutpoints.value
     try:
         cuts = np.asarray(cutpoints, dtype=float)

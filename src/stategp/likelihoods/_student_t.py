@@ -31,7 +31,7 @@ class StudentT(Likelihood):
     """y = f(x) + scale · t, where t has a Student-t distribution with `df` degrees of freedom.
 
     `quadrature` is the number of nodes of its integrals. Predictions give the location as the mean
-    of y, also where `df` ≤ 1 has none, and an infinite variance where `df` ≤ 2.
+    of y, even if `df` ≤ 1 and the mean does not exist, and an infinite variance if `df` ≤ 2.
 
     >>> import stategp as sg
     >>> sg.likelihoods.StudentT(df=3.0, scale=0.5)

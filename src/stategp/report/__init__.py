@@ -1,7 +1,7 @@
-"""One HTML file that shows everything and needs nothing else: no network, no installation.
+"""Reports: a single HTML file that needs no network and no installation.
 
-What came from outside (titles, names, calls) is escaped as text. A content security policy lets
-the page run its own script, known by its hash, and load nothing.
+Text from users (titles, names, calls) is escaped. A content security policy lets the page run its
+own script, identified by its hash, and load nothing.
 """
 
 import base64
@@ -21,10 +21,10 @@ _SCRIPTS = ("series.js", "view.js", "chart.js", "gestures.js", "page.js")
 
 
 def write_report(posterior: Any, path: Any, **options: Any) -> None:
-    """Write the report to a file, which appears when it is complete.
+    """Write the report to a file.
 
-    Options are those of `stategp._story.tell` (`until=` for a forecast, `levels=`, `title=`), or
-    of `portray` for additive and deep posteriors; a story that was told already takes none.
+    Options are those of `stategp._story.tell` (`until=` for a forecast, `levels=`, `title=`), or of
+    `portray` for additive and deep posteriors; a story that has been computed already takes none.
 
     >>> import numpy as np, stategp as sg, tempfile
     >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])

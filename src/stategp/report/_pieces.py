@@ -110,7 +110,7 @@ def _badge(account: Account) -> str:
     if isinstance(account, Story):
         verdicts = {
             "good": "Model fits the data",
-            "look": "Something to look at",
+            "look": "Checks found something to look at",
             "bad": "Model does not fit the data",
             "unknown": "Too few data to judge the model",
         }
@@ -132,7 +132,7 @@ def _facts(story: Story) -> str:
     for name, value in story.scores.items():
         if name.startswith(f"coverage of the {interval}"):
             kind = story.remarks[0].kind
-            facts.append(("Coverage", f"{value:.1%}", f"held by the {interval}", kind))
+            facts.append(("Coverage", f"{value:.1%}", f"inside the {interval}", kind))
             break
     return _listed([*facts, *_time(story)])
 
@@ -155,8 +155,8 @@ def _listed(facts: Iterable[tuple[str, ...]]) -> str:
 def _certificate(story: Story) -> str:
     if not story.certificate:
         return (
-            '<p class="certificate none">The number of inducing points was given, so there is no '
-            "certificate of how close the answer is to that of more of them.</p>"
+            '<p class="certificate none">The inducing points were given, so there is no '
+            "certificate of how close the result is to that with more of them.</p>"
         )
     kind = "certificate" if story.certified else "certificate missed"
     return f'<p class="{kind}"><strong>Certificate.</strong> {escape(story.certificate)}.</p>'
@@ -184,7 +184,7 @@ def _series(story: Story) -> str:
 {_legend(series_panel(story))}
 </div>
 {_chart("main-chart", "main", label, "hint shown")}
-<div class="chart strip" id="overview"><canvas aria-label="The whole series, with the stretch that \
+<div class="chart strip" id="overview"><canvas aria-label="The whole series, with the part that \
 is shown" role="img"></canvas><div class="tooltip" hidden></div></div>
 <p class="hint" id="hint">Scroll or pinch to zoom, drag to move or select, double-click for all. \
 With the keyboard: + and −, arrows, Home. Names in the legend switch layers on and off.</p>
@@ -225,7 +225,7 @@ def _components(story: Story) -> str:
         return ""
     about = (
         f"What each part of the model adds to the function, with {interval_name(story.widest)}s. "
-        "Zooming one chart zooms all. What repeats is shown over one period."
+        "Zooming one chart zooms all. Periodic components are shown over one period."
     )
     along, seasons = over_time(story), [p for p in component_panels(story) if not p.along]
     charts = "".join(
@@ -271,7 +271,7 @@ def _checks(story: Story) -> str:
     )
     about = escape(
         f"{story.checks.about} If the model is right, the blue curves and dots stay within or "
-        "near what chance allows (grey)."
+        "near the range of chance (grey)."
     )
     figures = "\n".join(map(_figure, check_panels(story)))
     return _section(

@@ -46,9 +46,9 @@ def find_method(model: Any, method: Any, regime: Regime) -> Method:
         known = ", ".join(
             dict.fromkeys(repr(kind.name) for kind in METHODS if isinstance(model, kind.model))
         )
-        raise ValueError(f"method={name!r} does not go with {what} models, which take {known}")
+        raise ValueError(f"method={name!r} cannot be used with {what} models; use one of {known}")
     for kind in kinds:
         if regime in kind.regimes:
             return method if isinstance(method, Method) else kind()
     ways = " or ".join(dict.fromkeys(way.value for kind in kinds for way in kind.regimes))
-    raise ValueError(f"method={name!r} of {what} models takes {ways}; asked for was {regime.value}")
+    raise ValueError(f"method={name!r} of {what} models takes {ways}; got {regime.value}")

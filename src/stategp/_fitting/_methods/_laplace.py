@@ -155,7 +155,7 @@ class Laplace(Collapsing):
         refuse_several_latents(self.name, model)
         if isinstance(model.likelihood, LaplaceNoise):
             raise ValueError(
-                "Laplace's approximation needs a second derivative, which the Laplace likelihood "
+                "the Laplace approximation needs a second derivative, which the Laplace likelihood "
                 "does not have; use method='natural' or 'ep'"
             )
 

@@ -31,7 +31,7 @@ from stategp.parameters import to_vector
 
 
 class Settler(Stepwise):
-    """Safe steps of q, until it stands still."""
+    """Steps of q with step-size control, until it has converged."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Settler(Stepwise):
 
 
 def verdict(model: Any, data: Any, state: Settling, tolerance: float | None) -> Outcome:
-    """What to say of a search for q that went no further."""
+    """How a search for q ended."""
     if has_settled(model, data, state, tolerance):
         return Outcome.converged
     return Outcome.no_better_step if state.done else Outcome.out_of_steps

@@ -47,7 +47,7 @@ STILL = 1e-9  # the largest relative change of a site that counts as none
 class PowerEP(Collapsing):
     """``method=sg.PowerEP(power=0.5)``: power expectation propagation.
 
-    `damping` is the share of each update that is taken; smaller is slower and safer.
+    `damping` is the fraction of each update that is applied; smaller values are slower and safer.
 
     >>> import stategp as sg
     >>> sg.PowerEP(power=0.5)
