@@ -1,11 +1,14 @@
 """`inducing="auto"`: enough inducing points, not many more, and a certificate that is true."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import stategp as sg
 from stategp import kernels as k
-from stategp._fitting._automatic import exact_is_cheaper
+from stategp._data import observe
+from stategp._fitting._automatic import choose, exact_is_cheaper
 from stategp._fitting._methods import find_method
 from stategp._fitting._settings import choose_settings
 
@@ -162,3 +165,48 @@ def test_a_worse_optimum_of_few_inducing_points_is_left_again(choosing):
     chosen = sg.fit(sg.GP(kernel), x, y)
     exact = sg.fit(sg.GP(kernel), x, y, inducing="data")
     assert chosen.log_marginal_likelihood() > exact.elbo - 0.5
+
+
+def _told(outcome, elbo, inducing=16):
+    """As much of a posterior as the choice of a number looks at."""
+    result = sg.FitResult(outcome, 3, (elbo,), (0.0,))
+    start = sg.condition(sg.GP(k.Matern32()), X[:inducing], WAVE[:inducing])
+    return dataclasses.replace(start, elbo=elbo, fit_result=result)
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_ctrl_c_in_the_fresh_start_is_not_swallowed(choosing, raises):
+    """The second fit grows, and the fit from the first values beside it is interrupted."""
+    ended = [_told(sg.Outcome.converged, -50.0), _told(sg.Outcome.converged, -40.0, 50)]
+    fits = iter([*ended, None if raises else _told(sg.Outcome.interrupted, -45.0, 50)])
+
+    def learn(models, locations):
+        posterior = next(fits)
+        if posterior is None:
+            raise KeyboardInterrupt
+        return posterior
+
+    def bound(model, locations):
+        """Enough for the first hyperparameters, far too few for those learned."""
+        if model is not ended[0].model and model is not ended[1].model:
+            return 0.0
+        return -100.0 / len(locations)
+
+    settings = choose_settings(
+        lambda regime: find_method(ended[0].model, "natural", regime),
+        stochastic=False, optimiser=None, batch_size=None, step_size=None,
+        starts=1, seed=0, max_steps=None, tolerance=None,
+    )  # fmt: skip
+    data = observe(X, WAVE, sg.likelihoods.Gaussian(), extras={}, weights=None)
+    posterior = choose(
+        lambda scale: sg.GP(k.Matern32(variance=1.0, lengthscale=2.0)),
+        data,
+        sg.Auto(),
+        bound=bound,
+        learn=learn,
+        settings=settings,
+    )
+    assert posterior.elbo == -40.0
+    assert posterior.fit_result.outcome is sg.Outcome.interrupted
+    assert posterior.certificate.inducing == len(posterior.inducing) == 50
+    assert not posterior.certificate.reached

@@ -18,7 +18,7 @@ from stategp._fitting._settings import Settings
 from stategp._inference import Certificate, Outcome
 from stategp._models import GP
 from stategp._posteriors import Posterior
-from stategp.parameters import all_parameters, to_vector
+from stategp.parameters import all_parameters, log_prior, to_vector
 
 Start = Callable[[float], GP]
 Bound = Callable[[GP, np.ndarray], float]  # for hyperparameters as they are
@@ -90,14 +90,12 @@ def choose(
         count = checks.enough(grid.clip(_per_lengthscale(model, data)), allowed)
         while True:
             grown = bool(history) and count > history[-1][0]
-            posterior = learn([model], grid(count))
-            if grown and not _was_interrupted(posterior):
-                # Hyperparameters learned with too few inducing points may be near a worse optimum.
-                afresh = learn([first], grid(count))
-                posterior = max(posterior, afresh, key=lambda one: one.elbo)
+            posterior = _learned(learn([model], grid(count)))
             history.append((count, posterior.elbo))
-            if _was_interrupted(posterior):
-                raise KeyboardInterrupt
+            if grown:
+                # Hyperparameters learned with too few inducing points may be near a worse optimum.
+                posterior = _better(posterior, _learned(learn([first], grid(count))))
+                history[-1] = count, posterior.elbo
             # Was that enough, and not too many, for the hyperparameters learned there?
             model = posterior.model
             checks = _Checks(model, data, grid, bound)
@@ -106,10 +104,14 @@ def choose(
                 break
             smallest = max(smallest, needed) if needed > count else smallest
             count = needed
+    except _Interrupted as interrupted:
+        reached = interrupted.posterior
+        best = reached if posterior is None else _better(posterior, reached)
+        return _unfinished(best, allowed, history)
     except KeyboardInterrupt:
         if posterior is None:
             raise
-        return _certified(posterior, _unfinished(posterior, allowed, history))
+        return _unfinished(posterior, allowed, history)
     return _certify(posterior, grid, history, allowed, bound, settings, checks)
 
 
@@ -146,11 +148,37 @@ def _certify(
     return _certified(posterior, certificate)
 
 
+class _Interrupted(Exception):  # noqa: N818, nothing went wrong
+    """A fit that was interrupted, and what it reached."""
+
+    def __init__(self, posterior: Posterior):
+        super().__init__()
+        self.posterior = posterior
+
+
+def _learned(posterior: Posterior) -> Posterior:
+    """The posterior of a fit that nobody interrupted."""
+    result = posterior.fit_result
+    if result is not None and result.outcome is Outcome.interrupted:
+        raise _Interrupted(posterior)
+    return posterior
+
+
+def _better(one: Posterior, other: Posterior) -> Posterior:
+    """The one with the higher objective: the bound, and the log prior of the hyperparameters."""
+
+    def height(posterior: Posterior) -> float:
+        return posterior.elbo + float(log_prior(posterior.model))
+
+    return other if height(other) > height(one) else one
+
+
 def _unfinished(
     posterior: Posterior, allowed: float, history: list[tuple[int, float]]
-) -> Certificate:
-    return Certificate(
-        inducing=history[-1][0],
+) -> Posterior:
+    """What was reached before an interruption, and a certificate that says so."""
+    certificate = Certificate(
+        inducing=len(posterior.inducing),
         bound=posterior.elbo,
         error=math.inf,
         tolerance=allowed,
@@ -159,11 +187,10 @@ def _unfinished(
         history=tuple(history),
         reason="interrupted before it was known",
     )
-
-
-def _was_interrupted(posterior: Posterior) -> bool:
     result = posterior.fit_result
-    return result is not None and result.outcome is Outcome.interrupted
+    if result is not None and result.outcome is not Outcome.interrupted:
+        result = result.with_remarks(outcome=Outcome.interrupted)
+    return dataclasses.replace(posterior, certificate=certificate, fit_result=result)
 
 
 def exact_is_cheaper(model: GP, inputs: int, settings: Settings) -> bool:

@@ -55,16 +55,12 @@ def learn_hyperparameters(method: _Method, models: list[Any], task: Task, warm: 
             if best is None:
                 raise
             return best._replace(result=best.result.with_remarks(outcome=Outcome.interrupted))
-        if best is None or _rank(tried) > _rank(best):
+        if best is None or tried.value > best.value:
             best = tried
         if tried.result.outcome is Outcome.interrupted:
             break
     assert best is not None
     return best
-
-
-def _rank(end: Learned) -> tuple[bool, float]:
-    return end.result.converged, end.value
 
 
 def _climb(method: _Method, model: Any, task: Task, warm: Any) -> Learned:
