@@ -1,14 +1,11 @@
 """Few shapes, and compiled programs that are kept."""
 
-import os
-import time
-
 import jax
 import numpy as np
 import pytest
 
 import stategp as sg
-from stategp._runtime._compilation import _forget_the_oldest, keep_compiled_programs
+from stategp._runtime._compilation import keep_compiled_programs
 from stategp._runtime._shapes import pad_inducing, padded_blocks, padded_size
 
 
@@ -57,14 +54,3 @@ def test_the_cache_is_where_the_user_wants_it(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("STATEGP_CACHE", str(tmp_path / "file" / "below"))
     assert keep_compiled_programs() is None  # cannot be written to: compile anew
-
-
-def test_the_cache_does_not_grow_for_ever(tmp_path):
-    for number in range(8):
-        file = tmp_path / str(number)
-        file.write_bytes(bytes(100))
-        os.utime(file, (time.time() - 1000 + number,) * 2)
-    _forget_the_oldest(tmp_path, most=1000)
-    assert len(list(tmp_path.iterdir())) == 8
-    _forget_the_oldest(tmp_path, most=700)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["5", "6", "7"]

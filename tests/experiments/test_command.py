@@ -43,7 +43,7 @@ def test_every_study_says_what_it_takes_and_refuses_the_rest(name, monkeypatch, 
     assert ended.value.code == 0
     helped = capsys.readouterr().out
     assert f"usage: stategp-experiments {name}" in helped
-    assert ("--quick  " in helped) == (name in command.PAPER)
+    assert "--quick  " in helped or name not in command.PAPER
     with pytest.raises(SystemExit) as ended:
         run(monkeypatch, name, "--no-such-option")
     assert ended.value.code == 2

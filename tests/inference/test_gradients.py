@@ -1,6 +1,5 @@
 """The envelope gradient is the gradient of the collapsed bound."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -50,7 +49,6 @@ def test_against_finite_differences_of_the_bound(name, inducing):
     z = jnp.asarray(place_inducing(inducing, data))
     start = to_vector(model)
 
-    @jax.jit
     def objective(vector):
         changed = with_vector(model, vector)
         return infer(changed, data, z).q.elbo + log_prior(changed)

@@ -54,7 +54,7 @@ def register(cls: Class) -> Class:
 
     >>> import stategp as sg
     >>> @sg.register
-    ... class Drift(sg.means.Mean):
+    ... class Ramp(sg.means.Mean):
     ...     slope: float
     ...
     ...     def __call__(self, x):

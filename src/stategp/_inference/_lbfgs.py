@@ -26,7 +26,8 @@ class LBFGS(Search):
 
     Converged means that the slope per observation is below `flat` in every coordinate that no edge
     holds back; the search goes on until it is below `gtol`. Steps into places where the function
-    is not finite are shortened.
+    is not finite are shortened. Beyond an edge there is a wall that rises quadratically: bounds
+    known to the optimiser would make its first step as long as the gradient.
     """
 
     best: Place | None
@@ -50,7 +51,7 @@ class LBFGS(Search):
         self.best = None
 
     def climb(self, watch: Watch) -> Outcome:
-        from scipy.optimize import Bounds, minimize  # slow to import
+        from scipy.optimize import minimize  # slow to import
 
         value, gradient = self.function(self.start)
         self.best = Place(self.start, value, gradient)
@@ -60,13 +61,16 @@ class LBFGS(Search):
         forbidden = -value / self.observations + 1e3 * (1 + abs(value) / self.observations)
 
         def negative(vector: Vector) -> tuple[float, Vector]:
-            value, gradient = self.function(vector)
+            inside = np.clip(vector, self.low, self.high)
+            excess = vector - inside
+            value, gradient = self.function(inside)
             if not _finite(value, gradient):
                 return forbidden, np.zeros_like(vector)
             assert self.best is not None
             if value > self.best.value:
-                self.best = Place(vector.copy(), value, gradient)
-            return -value / self.observations, -gradient / self.observations
+                self.best = Place(inside, value, gradient)
+            slope = np.where(excess == 0, -gradient / self.observations, excess)
+            return -value / self.observations + float(excess @ excess) / 2, slope
 
         for _ in range(_RESTARTS):
             left = self.max_steps - len(watch.trace) + 1
@@ -75,7 +79,6 @@ class LBFGS(Search):
                 self.best.vector,
                 jac=True,
                 method="L-BFGS-B",
-                bounds=Bounds(self.low, self.high),
                 callback=lambda _: watch(self.best.value) if self.best else None,
                 options={"maxiter": left, "ftol": 1e-13, "gtol": self.gtol},
             )
