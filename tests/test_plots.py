@@ -223,7 +223,7 @@ def test_one_fit_time() -> None:
     assert words in plots.plot_trace(told).axes[0].get_title(loc="left")
     text = render(told)
     assert f">{words}<small>" in text  # the tile
-    assert f"{words} in all" in text  # the section
+    assert f"{words} in total" in text  # the section
     assert len(re.findall(r"\d[\d.,]* s(?:econds)?\b", text)) == 2  # and no other time
 
 

@@ -10,6 +10,7 @@ from stategp._inference._search import Search, Watch
 
 Vector = np.ndarray
 
+_NEAR = 1e-3  # how close to an edge, in the scale of a coordinate, counts as on it
 _RESTARTS = 5  # a line search that broke down is often cured by forgetting the past
 
 
@@ -93,7 +94,8 @@ class LBFGS(Search):
         """−1 or 1 for every coordinate in which the best place lies on the lower or upper edge."""
         assert self.best is not None
         vector = self.best.vector
-        return np.where(vector <= self.low, -1, np.where(vector >= self.high, 1, 0))
+        low, high = vector <= self.low + _NEAR, vector >= self.high - _NEAR
+        return np.where(low, -1, np.where(high, 1, 0))
 
     def _is_flat(self, place: Place) -> bool:
         """Whether the gradient vanishes, except where an edge holds the search back."""
