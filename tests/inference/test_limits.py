@@ -23,6 +23,23 @@ def test_the_unit_of_numbers_written_with_few_digits(y, unit):
     assert resolution(np.asarray(y)) == pytest.approx(unit, rel=1e-12)
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e-149, 1e149, 1e300])
+def test_numbers_of_extreme_size_have_finite_limits_or_none(size):
+    y = size * np.sin(np.arange(9.0))
+    assert resolution(y) == 0
+    assert resolution(size * np.array([1.0, 1.0])) == 0
+    (lowest,) = search_limits(sg.GP(k.Matern12(), mean=sg.means.Zero()), y).lowest[-1:]
+    assert lowest < np.inf
+    assert not np.isnan(lowest)
+
+
+def test_additive_models_end_at_the_ratio_of_a_sweep():
+    y = np.sin(np.arange(9.0))
+    additive = sg.AdditiveGP({"a": k.Matern12(), "b": k.Matern12()})
+    lowest = search_limits(additive, y).lowest
+    np.testing.assert_allclose(np.max(lowest), np.log(np.var(y) / 1e8))
+
+
 def test_limits_are_those_of_the_likelihood_in_the_order_of_the_vector():
     y = np.array([3.0, 7.0, 12.0, 9.0])
     rounding = 0.1**2 / 12
