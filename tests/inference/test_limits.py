@@ -70,3 +70,19 @@ def test_noise_that_vanishes_ends_at_what_the_data_can_show_and_says_so():
     posterior = sg.fit(sg.GP(k.Matern52()), x, np.sin(x))
     assert posterior.fit_result.converged
     assert "the noise fell to the smallest that these data can show" in str(posterior.fit_result)
+
+
+@pytest.mark.parametrize("noise", [1e-8, 1e-11])
+def test_additive_models_have_six_digits_or_no_number(noise):
+    """One component is a GP, whose careful way keeps all digits."""
+    x = np.linspace(0, 10, 40)
+    y, kernel = np.sin(x), k.Matern12(lengthscale=1.0)
+    likelihood, mean = sg.likelihoods.Gaussian(variance=noise), sg.means.Zero()
+    additive = sg.AdditiveGP({"a": kernel}, likelihood, mean=mean)
+    if noise < 1e-10:
+        with pytest.raises(FloatingPointError, match="orders of magnitude above the noise"):
+            sg.condition(additive, {"a": x}, y, inducing="data")
+    else:
+        exact = sg.condition(sg.GP(kernel, likelihood, mean=mean), x, y, inducing="data")
+        bound = sg.condition(additive, {"a": x}, y, inducing="data").elbo
+        assert bound == pytest.approx(exact.elbo, rel=1e-6)
