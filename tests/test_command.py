@@ -212,6 +212,15 @@ def test_as_a_process(folder):
 
 # ---- what a new user gets wrong in the first hour ---------------------------------------------
 
+
+def test_a_number_that_cannot_be_had_is_one_line(run, monkeypatch):
+    def fail(*_, **__):
+        raise FloatingPointError("the bound is not finite\nand more")
+
+    monkeypatch.setattr("stategp._command._commands.app", fail)
+    assert run("describe") == (2, "", "stategp: the bound is not finite\n")
+
+
 FIT = ("fit", "visits.csv", "--target", "visits")
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import stategp as sg
 from stategp import kernels as k
-from stategp._data import observe, place_inducing, relative_inputs
+from stategp._data import observe, place_inducing, relative_inputs, traced_inputs
 
 X = np.arange(6.0)
 Y = np.sin(X)
@@ -28,6 +28,15 @@ REFUSED = {
     "complex": ((X, Y + 1j), {}, "y must hold numbers, got complex"),
     "dates": ((np.arange(6).astype("datetime64[D]"), Y), {}, "convert dates to numbers first"),
     "range too large": (([-1e308, 0, 1, 2, 3, 1e308], Y), {}, "double precision"),
+    "y too small": ((X, 1e-300 * Y), {}, "too small .* rescale y"),
+    "y too large": ((X, 1e200 * Y), {}, "too large .* rescale y"),
+    "unsigned integers": (
+        (np.arange(6, dtype=np.uint64) + np.uint64(2**63 - 2), Y),
+        {},
+        r"x\[2\] is 9223372036854775808; subtract a common origin",
+    ),
+    "long integers": (([2**64 + i for i in range(6)], Y), {}, r"x\[0\] is 18446744073709551616;"),
+    "long and negative integers": (([-1, 2**63, 2, 3, 4, 5], Y), {}, r"x\[1\] is 9223372"),
     "unordered inducing": ((X, Y), {"inducing": [0.0, 3.0, 2.0]}, r"inducing\[1\] = 3.0 and"),
     "repeated inducing": ((X, Y), {"inducing": [0.0, 3.0, 3.0]}, "are repeated"),
     "nan in inducing": ((X, Y), {"inducing": [0.0, NAN]}, r"inducing\[1\] is nan"),
@@ -138,6 +147,14 @@ def test_integers_further_apart_than_64_bits_can_say():
     np.testing.assert_array_equal(
         relative_inputs("x_new", at, int(x[0])), [float(int(v) - int(x[0])) for v in at]
     )
+    np.testing.assert_array_equal(
+        traced_inputs("x_new", at, int(x[0])), [float(int(v) - int(x[0])) for v in at]
+    )
+
+
+def test_integers_in_a_column_of_objects_stay_exact():
+    x = np.array([10**18 + 3, 10**18 + 1, 10**18], dtype=object)
+    np.testing.assert_array_equal(observe(x, np.zeros(3)).x, [0.0, 1.0, 3.0])
 
 
 @pytest.mark.parametrize(

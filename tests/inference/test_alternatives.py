@@ -94,6 +94,31 @@ def test_sparse_power_ep_of_gaussian_observations_is_fitc():
         posterior.kl_to_exact()
 
 
+CLEAR_X = np.linspace(0, 10, 10)
+ROUGH = k.Matern12(variance=1.0, lengthscale=1.0)
+
+
+@pytest.mark.parametrize("noise", [1e-14, 1e-16])
+@pytest.mark.parametrize("method", ["laplace", "ep"])
+def test_exact_methods_keep_their_digits_far_above_the_noise(method, noise):
+    y = np.sin(CLEAR_X)
+    model = sg.GP(ROUGH, lik.Gaussian(variance=noise), mean=sg.means.Zero())
+    posterior = sg.condition(model, CLEAR_X, y, inducing="data", method=method)
+    exact = dense.gp(ROUGH, CLEAR_X, y, noise, CLEAR_X)  # this kernel is well conditioned
+    assert posterior.elbo == pytest.approx(exact.log_evidence, rel=1e-10)
+    assert abs(posterior.kl_to_exact()) < 1e-9
+
+
+def test_approximations_give_no_number_without_digits():
+    y = np.sin(CLEAR_X)
+    noises = {"ep": lik.Gaussian(variance=1e-12), "laplace": lik.StudentT(df=5.0, scale=1e-6)}
+    for method, noise in noises.items():
+        model = sg.GP(ROUGH, noise, mean=sg.means.Zero())
+        inducing = CLEAR_X[::3] if method == "ep" else "data"
+        with pytest.raises(FloatingPointError, match="orders of magnitude above the noise"):
+            sg.condition(model, CLEAR_X, y, inducing=inducing, method=method)
+
+
 @pytest.mark.parametrize("method", ["laplace", "ep"])
 def test_gradients_are_those_of_the_approximate_evidence(method):
     model = sg.GP(k.Matern32(variance=2.0, lengthscale=1.5), lik.Bernoulli(), mean=0.3)

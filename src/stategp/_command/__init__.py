@@ -49,7 +49,7 @@ def _run() -> int:
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, ArithmeticError, OSError, ImportError) as error:
         return _fail(str(error))
     if code == INTERRUPTED:  # some versions of Typer say no more than that
         raise KeyboardInterrupt

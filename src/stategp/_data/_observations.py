@@ -16,6 +16,8 @@ from stategp._data._views import Expected, Latent, Origin, View, positive_precis
 from stategp._runtime import refuse_traced
 from stategp.likelihoods import Gaussian, Likelihood
 
+_SMALLEST, _LARGEST = 1e-150, 1e150  # sizes of y whose squares are ordinary numbers
+
 if TYPE_CHECKING:
     Column = Array
 else:  # the user's data stay on the host until something is computed with them
@@ -112,6 +114,7 @@ def observe(
         raise ValueError("x and y are empty: at least one observation is needed")
     seen = ~np.isnan(targets)
     _reject(np.isinf(targets), "y", targets, "be finite (NaN means missing)")
+    _check_size("y", targets[seen])
     extra = extra_values(likelihood, len(targets), extras, needed=seen)
     check_support(likelihood, "y", targets, extra)
     counts = observation_weights(weights, len(targets), seen)
@@ -138,6 +141,18 @@ def _apart(column: np.ndarray, source: Any) -> np.ndarray:
     if source is None or isinstance(source, list | tuple):
         return column
     return column.copy() if np.may_share_memory(column, np.asarray(source)) else column
+
+
+def _check_size(name: str, values: np.ndarray) -> None:
+    """Refuse numbers whose squares double precision does not have."""
+    largest = float(np.max(np.abs(values), initial=0.0))
+    if largest > 0 and not _SMALLEST <= largest <= _LARGEST:
+        wrong = "small" if largest < _SMALLEST else "large"
+        raise ValueError(
+            f"{name} is too {wrong} for double precision to hold its variance: the largest "
+            f"absolute value is {largest:g}, and must lie between {_SMALLEST:g} and {_LARGEST:g}; "
+            f"rescale {name} (change its units) first"
+        )
 
 
 def check_support(likelihood: Likelihood, name: str, y: np.ndarray, extra: np.ndarray) -> None:
@@ -185,7 +200,11 @@ def traced_inputs(name: str, x: Any, origin: Origin) -> Float[Array, " points"]:
     if inputs.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {inputs.shape}")
     if jnp.issubdtype(inputs.dtype, jnp.signedinteger) and isinstance(origin, int):
-        return (inputs.astype(jnp.int64) - origin).astype(float)
+        whole, first = inputs.astype(jnp.int64), jnp.asarray(origin, dtype=jnp.int64)
+        # Modulo 2⁶⁴ the difference in the right order is exact, as in `_integer_differences`.
+        bits, first_bits = whole.astype(jnp.uint64), first.astype(jnp.uint64)
+        above, below = (bits - first_bits).astype(float), (first_bits - bits).astype(float)
+        return jnp.where(whole >= first, above, -below)
     return inputs.astype(float) - float(origin)
 
 
@@ -275,11 +294,30 @@ def inputs_as_given(name: str, x: Any) -> np.ndarray:
     """A one-dimensional array of finite numbers, integers kept as integers."""
     refuse_traced(name, x)
     array = np.asarray(x)
-    if array.dtype.kind in "iu" and (array.dtype.kind == "i" or array.max(initial=0) < 2**63):
+    _refuse_long_integers(name, x, array)
+    if array.dtype.kind == "O" and all(isinstance(value, int) for value in array.flat):
+        array = array.astype(np.int64)
+    if array.dtype.kind in "iu":
         return _one_dimensional(name, array.astype(np.int64, copy=False))
     values = numbers(name, x)
     _reject(~np.isfinite(values), name, values, "be finite")
     return values
+
+
+def _refuse_long_integers(name: str, x: Any, array: np.ndarray) -> None:
+    """Refuse integers beyond 64 signed bits, which would lose their last digits as floats."""
+    kind = array.dtype.kind
+    mixed = kind == "f" and isinstance(x, list | tuple)  # NumPy makes some lists of integers floats
+    if array.ndim != 1 or not (kind in "uO" or mixed):
+        return
+    if kind != "O" and not np.max(np.abs(array), initial=0) >= 2**63:
+        return
+    for at, value in enumerate(x if mixed else array):
+        if isinstance(value, int | np.integer) and not -(2**63) <= int(value) < 2**63:
+            raise ValueError(
+                f"{name} must hold integers that fit into 64 bits with a sign: {name}[{at}] is "
+                f"{value}; subtract a common origin (the smallest of them) first"
+            )
 
 
 def numbers(name: str, values: Any) -> np.ndarray:

@@ -47,6 +47,11 @@ class SeriesTask(Task):
     def limits(self, model: GP) -> Limits:
         return search_limits(model, np.asarray(self.data.y))
 
+    def exact(self, model: GP) -> bool:
+        """Whether q can be p(f | y): Gaussian observations, each of them at an inducing point."""
+        inducing = np.asarray(self.inducing)
+        return model.likelihood.conjugate and bool(np.all(np.isin(self.data.x, inducing)))
+
     def refined(self, model: GP) -> "tuple[GP, SeriesTask] | None":
         kernels = larger_kernels(model.kernels)
         if kernels is None:

@@ -326,7 +326,9 @@ def additive_evaluate(
     terms = jnp.stack(parts)
     elbo = jnp.sum(terms)
     rounding = rounding_of(terms, list(zip(group_sites, marginals, strict=True)))
-    elbo = unless_lost(elbo, rounding, table.total, table.highest(model.likelihood))
+    highest = table.highest(model.likelihood)
+    searching = alone or not model.likelihood.conjugate
+    elbo = unless_lost(elbo, rounding, table.total, highest, searching=searching)
     messages = tuple(one.messages for one in swept)
     return Q((sites,), marginals, messages, elbo, rounding, (wanted,))
 

@@ -43,7 +43,12 @@ Guess = Float[Array, "..."]  # what each observation points at, laid out as the 
 ChainSites = tuple[Sites, ...]  # one for each latent function
 
 _EPS = float(np.finfo(float).eps)
-_LARGEST = 1e-4  # rounding, relative to the bound or to one nat per observation; overestimated
+
+# Rounding, relative to the bound or to one nat per observation, beyond which no number is given:
+# once for bounds that are computed and told, and once for those that steer a search for q, which a
+# stricter limit would end before it has arrived.
+_LARGEST = 1e-6
+_LARGEST_IN_SEARCH = 1e-5
 
 
 class Geometry(NamedTuple):
@@ -164,7 +169,8 @@ def evaluate(
     terms = jnp.stack(parts)
     elbo = jnp.sum(terms)
     rounding = rounding_of(terms, list(zip(sites, marginals, strict=True)))
-    elbo = unless_lost(elbo, rounding, data.total, data.highest(model.likelihood))
+    highest = data.highest(model.likelihood)
+    elbo = unless_lost(elbo, rounding, data.total, highest, searching=not conjugate)
     return Q(sites, marginals, tuple(one.messages for one in swept), elbo, rounding, target)
 
 
@@ -188,13 +194,16 @@ def unless_lost(
     elbo: Float[Array, ""],
     rounding: Float[Array, ""],
     total: Float[Array, ""],
-    highest: Float[Array, ""],
+    highest: Float[Array, ""] | float = np.inf,
+    *,
+    searching: bool = False,
 ) -> Float[Array, ""]:
     """The bound, or NaN where rounding may have cost too much of it.
 
-    A bound above what the data could ever have was lost to rounding in any case.
+    A bound above the highest that the data could ever have was lost to rounding in any case.
     """
-    lost = rounding > _LARGEST * jnp.maximum(jnp.abs(elbo), total)
+    limit = _LARGEST_IN_SEARCH if searching else _LARGEST
+    lost = rounding > limit * jnp.maximum(jnp.abs(elbo), total)
     return jnp.where(lost | (elbo > highest + 1.0), jnp.nan, elbo)
 
 

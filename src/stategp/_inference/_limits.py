@@ -15,8 +15,8 @@ import numpy as np
 from stategp._models import GP, AdditiveGP
 from stategp.parameters import all_parameters
 
-_CLEAREST = 1e12  # variance of y over that of Gaussian noise
-_CLEAREST_SWEEP = 1e8  # of other noise, where bounds come from a sweep
+_CLEAREST = 1e12  # variance of y over that of Gaussian noise on one series: the careful way
+_CLEAREST_SWEEP = 1e8  # of other noise and of additive models, where bounds come from a sweep
 LIGHTEST_TAILS = 1e4  # degrees of freedom at which a Student-t is as good as a Gaussian
 _VISIBLE = 0.1  # of the standard deviation of rounding
 _DIGITS = 12  # decimals that are looked for
@@ -48,14 +48,18 @@ def search_limits(model: GP | AdditiveGP, y: np.ndarray) -> Limits:
 
 
 def _smallest_noise(model: GP | AdditiveGP, y: np.ndarray) -> dict[str, float]:
-    """By the role of the parameter; nothing where y has no size at all."""
-    ratio = _CLEAREST if model.likelihood.conjugate else _CLEAREST_SWEEP
-    variance = max(
-        float(np.var(y)) / ratio,
-        (_VISIBLE * resolution(y)) ** 2 / 12,
-        float(np.max(np.abs(y)) * np.finfo(float).eps) ** 2,
-    )
-    return {"noise": variance, "scale": math.sqrt(variance)} if variance > 0 else {}
+    """By the role of the parameter; nothing where y² has no size at all, or no end."""
+    careful = model.likelihood.conjugate and isinstance(model, GP)
+    ratio = _CLEAREST if careful else _CLEAREST_SWEEP
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        candidates = [
+            np.var(y) / ratio,
+            np.square(_VISIBLE * resolution(y)) / 12,
+            np.square(np.max(np.abs(y)) * np.finfo(float).eps),
+        ]
+    variance = float(np.max(candidates))
+    usable = 0 < variance < math.inf  # squares of extreme numbers overflow or vanish
+    return {"noise": variance, "scale": math.sqrt(variance)} if usable else {}
 
 
 def resolution(y: np.ndarray) -> float:
@@ -66,8 +70,11 @@ def resolution(y: np.ndarray) -> float:
         return 0.0
     top = math.floor(math.log10(largest)) + 1
     for power in range(top, top - _DIGITS, -1):
-        multiples = values * 10.0**-power if power <= 0 else values / 10.0**power
-        close = np.abs(multiples - np.round(multiples))
-        if np.all(close <= 4 * np.finfo(float).eps * np.abs(multiples)):
-            return float(10.0**power)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            unit = float(np.power(10.0, power))
+            multiples = values * np.power(10.0, -power) if power <= 0 else values / unit
+            close = np.abs(multiples - np.round(multiples))
+            visible = np.all(close <= 4 * np.finfo(float).eps * np.abs(multiples))
+        if visible:
+            return unit
     return 0.0

@@ -240,7 +240,7 @@ def _move_gradient(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
     def both(vector: Any) -> tuple[Any, Any]:
         if knows_evidence(model, data):
-            return evidence_and_gradient(vector, model, data, inducing)
+            return evidence_and_gradient(vector, model, data, inducing, LARGEST)
         return jax.value_and_grad(bound)(vector)
 
     return jax.jvp(both, (vector,), tangents[:1])

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from stategp._data import Observations
 from stategp._fitting._method import Collapsing
-from stategp._fitting._methods._natural import Settler
+from stategp._fitting._methods._natural import Natural, Settler
 from stategp._fitting._series import SeriesTask
 from stategp._fitting._task import check_finite
 from stategp._inference import (
@@ -29,10 +29,12 @@ from stategp._inference import (
     geometry,
     prior_mean,
     pseudo_data,
+    rounding_of,
     run,
     settle,
     settle_fully,
     starting_sites,
+    unless_lost,
 )
 from stategp._models import GP
 from stategp._posteriors import Posterior
@@ -72,7 +74,8 @@ def evaluate_mode(model: GP, data: Observations, shape: Geometry, sites: tuple[S
     fit, target = _expand(model, data, shape, swept.marginals)
     linear, quadratic = _pulls(sites[0], swept.marginals)
     height = fit - (linear - quadratic) / 2  # as (K⁻¹ + Λ) mean = linear, no K⁻¹ is needed
-    rounding = 2e-15 * (jnp.abs(fit) + jnp.abs(linear) + jnp.abs(quadratic))
+    terms = jnp.stack([fit, linear, quadratic])
+    rounding = rounding_of(terms, [(sites[0], swept.marginals)])
     return Q(sites, (swept.marginals,), (swept.messages,), height, rounding, (target,))
 
 
@@ -81,13 +84,17 @@ def _evidence(
 ) -> Float[Array, ""]:
     """Laplace's approximation of log p(y), with all that the mode does as parameters move.
 
-    One more Newton step from the mode has the mode's own derivatives.
+    One more Newton step from the mode has the mode's own derivatives. NaN where rounding may have
+    cost too much.
     """
     _, sites = _expand(model, data, shape, mode)
     moved = _sweep(model, shape, sites).marginals
     fit, sites = _expand(model, data, shape, moved)
     linear, quadratic = _pulls(sites, moved)
-    return fit - linear + quadratic / 2 + _sweep(model, shape, sites).log_normaliser
+    swept = _sweep(model, shape, sites)
+    terms = jnp.stack([fit, -linear, quadratic / 2, swept.log_normaliser])
+    rounding = rounding_of(terms, [(sites, swept.marginals)])
+    return unless_lost(jnp.sum(terms), rounding, data.total)
 
 
 @jax.jit
@@ -146,7 +153,11 @@ def refuse_several_latents(name: str, model: GP) -> None:
 
 
 class Laplace(Collapsing):
-    """The mode of the states, and the curvature there."""
+    """The mode of the states, and the curvature there.
+
+    Where that is exact (Gaussian observations at inducing points) it is what `Natural` does too,
+    with more digits.
+    """
 
     name, model = "laplace", GP
     plain_bound = False
@@ -160,9 +171,13 @@ class Laplace(Collapsing):
             )
 
     def objective(self, model: GP, task: SeriesTask, warm: Any) -> Any:
+        if task.exact(model):
+            return Natural().objective(model, task, None)
         return laplace_objective(model, task.data, task.inducing)
 
     def infer(self, model: GP, task: SeriesTask, warm: Any) -> Posterior:
+        if task.exact(model):
+            return Natural().infer(model, task, None)
         guess = jnp.asarray(pseudo_data(model, task.data))
         shape, state = starting_mode(model, task.data, task.inducing, guess)
 

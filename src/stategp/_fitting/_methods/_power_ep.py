@@ -3,7 +3,9 @@
 Every observation keeps a site exp(linear·a − ½ precision·a²) on a = what the states predict for
 its f. Its cavity is q without `power` of that site; the site is then changed to give q the mean and
 variance of cavity × likelihood^power. Power 1 is EP; small powers approach the variational answer.
-With fewer inducing points than data this is sparse power EP (Bui, Yan & Turner, 2017).
+With fewer inducing points than data this is sparse power EP (Bui, Yan & Turner, 2017). For Gaussian
+observations at inducing points every power is exact, and natural gradients find the same with more
+digits.
 """
 
 import dataclasses
@@ -18,6 +20,7 @@ from stategp._arguments import as_number
 from stategp._data import Observations
 from stategp._fitting._method import Collapsing
 from stategp._fitting._methods._laplace import refuse_several_latents
+from stategp._fitting._methods._natural import Natural
 from stategp._fitting._series import SeriesTask
 from stategp._inference import (
     Geometry,
@@ -30,7 +33,9 @@ from stategp._inference import (
     geometry,
     prior_mean,
     pseudo_data,
+    rounding_of,
     run,
+    unless_lost,
 )
 from stategp._models import GP
 from stategp._posteriors import Posterior
@@ -41,6 +46,8 @@ Points = Float[Array, " points"]
 
 MOST_STEPS = 500
 STILL = 1e-9  # the largest relative change of a site that counts as none
+_LEAST = 1e-10  # of the precision of q, in a cavity; less is lost to rounding
+_EPS = float(np.finfo(float).eps)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,15 +80,21 @@ class PowerEP(Collapsing):
             raise ValueError("method='ep' does not take weights; use method='natural'")
 
     def objective(self, model: GP, task: SeriesTask, warm: Any) -> Any:
+        if task.exact(model):
+            return Natural().objective(model, task, None)
         return ep_objective(model, task.data, task.inducing, self)
 
     def infer(self, model: GP, task: SeriesTask, warm: Any) -> Posterior:
+        if task.exact(model):
+            return Natural().infer(model, task, None)
         guess = jnp.asarray(pseudo_data(model, task.data))
         shape, state = starting_propagation(model, task.data, task.inducing, guess)
         search = _Propagation(self, model, task, shape, state)
         result = run(search, task.show)
-        state, evidence = search.best
+        state, evidence = search.best[0], search.best[1].value
         sites, marginals = propagated(model, shape, state)
+        if search.best[1].lost:
+            evidence = jnp.nan
         return task.posterior(model, (sites,), (marginals,), evidence, result, is_bound=False)
 
 
@@ -95,10 +108,18 @@ class Propagating(NamedTuple):
     change: Float[Array, ""]
 
 
+class Evidence(NamedTuple):
+    """EP's approximation of log p(y), and whether rounding may have cost too much of it."""
+
+    value: Float[Array, ""]
+    lost: Bool[Array, ""]
+
+
 class _Cavity(NamedTuple):
     mean: Points
     variance: Points  # of what the states predict
     residual: Points  # of f around that
+    left: Points  # the share of the precision of q that is not the site's
 
 
 def _sweep(model: GP, shape: Geometry, linear: Points, precision: Points) -> Any:
@@ -113,8 +134,8 @@ def _cavities(
     residual = sum(shape.projections[0].residual, start=jnp.zeros(()))
     mean, total = shape.projections[0].marginals(marginals)
     variance = total - residual
-    left = jnp.maximum(1 - power * precision * variance, 1e-10)
-    return _Cavity((mean - power * linear * variance) / left, variance / left, residual)
+    left = jnp.maximum(1 - power * precision * variance, _LEAST)
+    return _Cavity((mean - power * linear * variance) / left, variance / left, residual, left)
 
 
 def _updated(
@@ -179,19 +200,26 @@ def _relative(new: Points, old: Points) -> Float[Array, ""]:
 
 def _evidence(
     model: GP, data: Observations, shape: Geometry, state: Propagating, power: float
-) -> Float[Array, ""]:
+) -> Evidence:
     """EP's approximation of log p(y). At a fixed point it does not depend on the sites."""
-    _, swept = _sweep(model, shape, state.linear, state.precision)
+    sites, swept = _sweep(model, shape, state.linear, state.precision)
     cavity = _cavities(shape, swept.marginals, state.linear, state.precision, power)
     log_tilted, _, _ = _updated(model, data, cavity, power)
     linear, precision = power * state.linear, power * state.precision
     grown = 1 + precision * cavity.variance
     log_site = (
-        -jnp.log(grown) / 2
-        + (linear * cavity.mean + linear**2 * cavity.variance / 2 - precision * cavity.mean**2 / 2)
-        / grown
+        -jnp.log(grown) / 2,
+        linear * cavity.mean / grown,
+        linear**2 * cavity.variance / 2 / grown,
+        -precision * cavity.mean**2 / 2 / grown,
     )
-    return swept.log_normaliser + jnp.sum(log_tilted - log_site) / power
+    value = swept.log_normaliser + jnp.sum(log_tilted - sum(log_site)) / power
+    sizes = [jnp.sum(jnp.abs(part)) / power for part in (log_tilted, *log_site)]
+    rounding = rounding_of(
+        jnp.stack([swept.log_normaliser, *sizes]), [(sites, swept.marginals)]
+    ) + _EPS * jnp.sum(1 / cavity.left)
+    unclear = jnp.any(cavity.left <= _LEAST)
+    return Evidence(value, unclear | jnp.isnan(unless_lost(value, rounding, data.total)))
 
 
 @jax.jit
@@ -206,7 +234,7 @@ def starting_propagation(
 @jax.jit(static_argnames="method")
 def propagation_step(
     model: GP, data: Observations, shape: Geometry, state: Propagating, method: PowerEP
-) -> tuple[Propagating, Float[Array, ""]]:
+) -> tuple[Propagating, Evidence]:
     """One step, and EP's approximation of log p(y) after it."""
     state = _step(model, data, shape, state, method)
     return state, _evidence(model, data, shape, state, method.power)
@@ -233,7 +261,8 @@ def _ep_objective(
         shape = geometry(moved, data.nodes, inducing)
         model_here, shape_here = jax.lax.stop_gradient((moved, shape))
         state = jax.lax.stop_gradient(_propagate(model_here, data, shape_here, guess, method))
-        return _evidence(moved, data, shape, state, method.power) + log_prior(moved)
+        value, lost = _evidence(moved, data, shape, state, method.power)
+        return jnp.where(lost, jnp.nan, value) + log_prior(moved)
 
     value, gradient = jax.value_and_grad(objective)(vector)
     return value, gradient
@@ -262,11 +291,11 @@ class _Propagation(Stepwise):
         self.enough = task.settings.tolerance or STILL
 
     def start(self) -> Any:
-        return self.first, jnp.nan
+        return self.first, None
 
     def step(self, state: Any, number: int) -> Step:
         new = propagation_step(self.model, self.task.data, self.shape, state[0], self.method)
-        return Step(new, new[1], self.method.damping, known=new)
+        return Step(new, new[1].value, self.method.damping, known=new)
 
     def judge(self, state: Any, watch: Watch) -> Outcome | None:
         if state[0].change <= self.enough:
