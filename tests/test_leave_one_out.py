@@ -75,7 +75,7 @@ def test_what_the_likelihood_reads_beside_y_is_that_of_the_fit():
     z = (Y - expected[0]) / np.sqrt(np.array(expected[1]) + NOISE + noise)
     chances = posterior.tail_probability(X[::-1], Y[::-1])
     np.testing.assert_allclose(chances, 2 * norm.sf(np.abs(z))[::-1], rtol=1e-7)
-    with pytest.raises(ValueError, match=r"the fit had noise_variance, but observation 0 \(y = 9.0"):
+    with pytest.raises(ValueError, match=r"had noise_variance, but observation 0 \(y = 9.0"):
         posterior.tail_probability([0.4], [9.0])
 
 
