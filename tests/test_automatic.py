@@ -128,8 +128,10 @@ def test_no_certificate_where_the_user_chose():
 
 
 def test_a_tolerance_must_be_positive():
-    with pytest.raises(ValueError, match="tolerance must be positive"):
-        sg.Auto(tolerance=0.0)
+    for wrong in (0.0, True, "small", np.nan):
+        with pytest.raises(ValueError, match="tolerance must be a positive number"):
+            sg.Auto(tolerance=wrong)
+    assert sg.Auto(np.float32(0.5)) == sg.Auto(0.5)
 
 
 def test_the_exact_answer_is_taken_where_it_is_cheaper():

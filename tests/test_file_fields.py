@@ -98,14 +98,16 @@ def changed(tmp_path):
     return make
 
 
-def test_every_array_is_named_once(changed):
+def test_every_array_is_named_once(changed, tmp_path):
     def twice(fields):
         fields["sites"] = {"tuple": [fields["sites"]["tuple"][0]] * 2}
 
     with pytest.raises(ValueError, match="is used twice"):
         sg.load(changed(twice))
+    text, tensors = content(FILES / f"format-{FORMAT}" / "gaussian.stategp")
+    longer = forge(tmp_path / "longer", text, tensors | {"more": np.zeros(1)})
     with pytest.raises(ValueError, match="arrays that nothing refers to"):
-        sg.load(changed(lambda fields: fields.update(fit_result=None, sites={"tuple": []})))
+        sg.load(longer)
 
 
 def test_missing_fields_take_their_defaults(changed):
@@ -195,3 +197,38 @@ def test_long_traces_and_odd_numbers_come_back(tmp_path):
             np.testing.assert_array_equal(again, value)
         else:
             assert repr(again) == repr(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "change", "words"),
+    [
+        ("gaussian", "data.x", lambda a: a[:-1], "columns of different lengths"),
+        ("gaussian", "data.weights", lambda a: a[:-1], "columns of different lengths"),
+        ("gaussian", "data.x", lambda a: a[::-1], "not finite numbers in order"),
+        ("gaussian", "relative_inducing", lambda a: a[::-1], "in increasing order"),
+        ("gaussian", "relative_inducing", lambda a: a * np.nan, "in increasing order"),
+        ("gaussian", "relative_inducing", lambda a: a[:-1], "23 inducing locations need"),
+        ("poisson", "sites.0.linear", lambda a: a[1:], "sites.linear has shape"),
+        ("poisson", "marginals.0.covariance", lambda a: a[:, :2, :2], "marginals.covariance has"),
+        ("additive", "chains.0.inducing", lambda a: -a, "in increasing order"),
+        ("additive", "training.table.y", lambda a: a[1:], "columns of different lengths"),
+        ("additive", "training.table.index.0", lambda a: a + 64, "that are not there"),
+        ("additive", "training.sites.linear", lambda a: a[1:], "sites of shape"),
+        ("deep", "model.layers.0.locations", lambda a: a[::-1], "in increasing order"),
+    ],
+)
+def test_arrays_that_do_not_fit_together(name, path, change, words, tmp_path):
+    text, tensors = content(FILES / f"format-{FORMAT}" / f"{name}.stategp")
+    node = json.loads(text)["tree"]
+    for step in path.split("."):
+        if "fields" in node:
+            node = node["fields"][step]
+        elif "dict" in node:
+            node = dict(node["dict"])[step]
+        else:
+            node = node["tuple"][int(step)]
+    changed = change(tensors[node["array"]])
+    tensors[node["array"]] = np.ascontiguousarray(changed)
+    forged = forge(tmp_path / "forged", text, tensors)
+    with pytest.raises(ValueError, match=words):
+        sg.load(forged)

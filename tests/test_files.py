@@ -124,16 +124,18 @@ def test_a_file_can_only_name_what_is_known(tmp_path):
         (10**30, "more than 64 bits"),
         ([1], "unexpected list"),
         ("text", "holds a str, not a posterior"),
+        ({"enum": "Outcome", "member": "converged"}, "holds an Outcome, not a posterior"),
     ]:
         with pytest.raises(ValueError, match=words) as refused:
             sg.load(forge(tmp_path / "file", described(tree)))
         assert str(refused.value).startswith(str(tmp_path / "file"))
 
 
-@pytest.mark.parametrize("version", [0, FORMAT + 1, "2", None, 1.0, [2]])
+@pytest.mark.parametrize("version", [0, FORMAT + 1, "2", None, 1.0, [2], np.nan])
 def test_other_versions_are_refused(tmp_path, version):
     path = forge(tmp_path / "file", described(None, version))
-    with pytest.raises(ValueError, match=r"reads formats 1 to 2: it was written by a newer"):
+    reason = "was written by a newer version" if version == FORMAT + 1 else "is damaged"
+    with pytest.raises(ValueError, match=f"reads formats 1 to {FORMAT}: it {reason}"):
         sg.load(path)
     entry = json.dumps({"format": version, "content": "?", "sha256": "?"})
     path.write_bytes(safetensors.numpy.save({}, metadata={"stategp": entry}))

@@ -4,10 +4,13 @@ import importlib.metadata
 import re
 import subprocess
 import sys
+import typing
 
 import pytest
 
 import stategp as sg
+from stategp._fitting._methods import METHODS
+from stategp._fitting._options import MethodName
 from tests.pages import ROOT
 
 MODELS = ["AdditiveGP", "DeepGP", "GP", "Layer"]
@@ -53,6 +56,10 @@ def test_what_needs_libraries_of_its_own_is_loaded_when_asked_for():
 def test_what_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'stategp' has no attribute 'GPs'"):
         _ = sg.GPs
+
+
+def test_type_checkers_know_every_method():
+    assert set(typing.get_args(MethodName)) == {method.name for method in METHODS}
 
 
 def test_data_are_the_loaders_and_the_classes_of_what_they_return():

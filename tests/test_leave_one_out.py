@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import stategp as sg
 from stategp import kernels as k
@@ -64,6 +65,18 @@ def test_weights_that_cannot_be_found():
     with pytest.raises(ValueError, match="weights must be zero or more"):
         posterior.leave_one_out(X, Y, weights=-WEIGHTS)
     assert posterior.leave_one_out([], [])[0].shape == (0,)
+
+
+def test_what_the_likelihood_reads_beside_y_is_that_of_the_fit():
+    noise = np.linspace(0.0, 2.0, len(X))
+    posterior = sg.condition(MODEL, X, Y, inducing=np.unique(X), noise_variance=noise)
+    expected = refitted(np.unique(X), None, noise)
+    np.testing.assert_allclose(posterior.leave_one_out(X, Y), expected, rtol=1e-8, atol=1e-10)
+    z = (Y - expected[0]) / np.sqrt(np.array(expected[1]) + NOISE + noise)
+    chances = posterior.tail_probability(X[::-1], Y[::-1])
+    np.testing.assert_allclose(chances, 2 * norm.sf(np.abs(z))[::-1], rtol=1e-7)
+    with pytest.raises(ValueError, match=r"had noise_variance, but observation 0 \(y = 9.0"):
+        posterior.tail_probability([0.4], [9.0])
 
 
 def test_outliers_count_with_the_weights_of_the_fit():

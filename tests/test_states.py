@@ -124,6 +124,8 @@ def test_derivatives_of_a_component(summed):
     whole, _ = summed.predict_state(X_NEW)
     np.testing.assert_array_equal(states, whole[:, 3:])
     assert covariances.shape == (len(X_NEW), 2, 2)
+    with pytest.raises(ValueError, match=r"component must be one of trend, wave; got \['trend'"):
+        _states.parts_of(summed.model.kernels, ["trend"])
     with pytest.raises(ValueError, match="component must be one of trend, wave; got 'tide'"):
         summed.predict_state(X_NEW, component="tide")
 

@@ -7,7 +7,7 @@ unless one is configured, JAX's cache of compiled programs.
 # ruff: noqa: E402
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -34,6 +34,10 @@ from stategp._inference import Certificate, FitResult, Outcome
 from stategp._models import GP, AdditiveGP, DeepGP, Layer
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
 from stategp.parameters import Parameter, fixed, parameter
+
+if TYPE_CHECKING:  # imported on first use, see __getattr__
+    from stategp import plots, report
+    from stategp._estimators import GPClassifier, GPRegressor
 
 __version__ = "0.1.0.dev0"
 

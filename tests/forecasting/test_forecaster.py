@@ -136,6 +136,7 @@ def test_a_series_with_an_index_of_dates(daily):
     forecaster = fitted(series)
     pd.testing.assert_frame_equal(forecaster.forecast("7d"), daily.forecast("7d"))
     np.testing.assert_array_equal(forecaster.outliers(series)["y"], Y)
+    pd.testing.assert_frame_equal(forecaster.predict(series), daily.predict(FRAME))
     named = fitted(series.rename("visits").rename_axis("day"))
     assert (named.fitted.time, named.fitted.target) == ("day", "visits")
     assert named.forecast("7d").columns[0] == "day"

@@ -150,8 +150,9 @@ def test_what_does_not_go_together_is_refused_in_words():
         sg.condition(sg.GP(KERNEL, "heteroscedastic"), X, F, method="ep")
     with pytest.raises(ValueError, match="does not take weights"):
         sg.condition(LOGIT, X, Y, method="ep", weights=np.full(N, 2.0))
-    with pytest.raises(ValueError, match="method must be one of"):
-        sg.condition(LOGIT, X, Y, method="mcmc")
+    for unknown in ("mcmc", ["ep"], sg.PowerEP):
+        with pytest.raises(ValueError, match=r"method must be one of .* such as sg.PowerEP\(0.5\)"):
+            sg.condition(LOGIT, X, Y, method=unknown)
     with pytest.raises(ValueError, match=r"GP models takes all data.*got minibatches"):
         sg.fit(LOGIT, X, Y, method="laplace", batch_size=10)
     with pytest.raises(ValueError, match="takes all data with optimiser='lbfgs'"):

@@ -10,7 +10,7 @@ import pytest
 import stategp as sg
 from stategp._inference import Tape, deep_chains
 from stategp._inference._deep import DeepState, Output, deep_bound, deep_step, first_sites, first_xi
-from stategp._models import Values
+from stategp._models import Latent, Values
 from stategp.parameters import to_vector
 
 k = sg.kernels
@@ -185,6 +185,32 @@ def one_function(function, **options):
     plain = sg.DeepGP({"f": layer(mean=0.0)}, lambda f, t: f["f"](t), NOISE)
     exact = sg.condition(plain, Z, np.sin(6 * Z), step_size=1.0, max_steps=3)
     return model, exact
+
+
+def test_arithmetic_with_arrays_and_lists_on_either_side():
+    mean, variance = jnp.array([0.5, -1.0, 2.0]), jnp.array([0.1, 0.2, 0.3])
+    numbers, z = np.array([1.0, 2.0, 4.0]), Values().add(mean, variance, jnp.ones(3))
+    for gaussian, factor, shift in [
+        (numbers * z, numbers, 0.0),
+        (z * [1.0, 2.0, 4.0], numbers, 0.0),
+        (z / numbers.tolist(), 1 / numbers, 0.0),
+        (numbers + z, 1.0, numbers),
+        (z - [1.0, 2.0, 4.0], 1.0, -numbers),
+        ([1.0, 2.0, 4.0] - z, -1.0, numbers),
+    ]:
+        assert isinstance(gaussian, Latent)
+        np.testing.assert_allclose(gaussian.mean, factor * mean + shift, rtol=1e-15)
+        np.testing.assert_allclose(gaussian.variance, factor**2 * variance, rtol=1e-15)
+    draw = np.asarray(mean + jnp.sqrt(variance))
+    for numbers_drawn, expected in [
+        (2**z, 2**draw),
+        (z ** [1, 2, 3], draw ** np.array([1, 2, 3])),
+        ([1.0, 2.0, 4.0] / z, numbers / draw),
+        (abs(z), np.abs(draw)),
+        (z > 0, draw > 0),
+        (z <= 1, draw <= 1),
+    ]:
+        np.testing.assert_allclose(numbers_drawn, expected, rtol=1e-14)
 
 
 def test_two_calls_of_a_function_have_the_covariance_of_a_dense_gp():

@@ -2,6 +2,7 @@
 
 from stategp._data._observations import (
     AtInducing,
+    Column,
     Observations,
     check_support,
     distinct_inputs,
@@ -28,6 +29,7 @@ from stategp._data._views import Expected, Moments, Rows, View
 __all__ = [
     "WIDEST",
     "AtInducing",
+    "Column",
     "Expected",
     "Moments",
     "Observations",

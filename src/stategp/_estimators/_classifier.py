@@ -137,4 +137,4 @@ def _as_bernoulli(likelihood: Any) -> Bernoulli:
 def _default_kernel(columns: int) -> Matern52:
     """Every column has its share of the variance; the data may say otherwise by factors."""
     prior = LogNormal(median=_VARIANCE / columns, spread=1.0)
-    return Matern52(variance=parameter(prior=prior), lengthscale=parameter())
+    return Matern52(variance=parameter(prior=prior))

@@ -22,7 +22,6 @@ from stategp._estimators._parameters import WithKernel
 from stategp._estimators._rows import Rows, padded_input
 from stategp.kernels import Matern52
 from stategp.likelihoods import Gaussian, Likelihood
-from stategp.parameters import parameter
 
 
 class GPRegressor(RegressorMixin, WithKernel):  # type: ignore[misc]  # they have no types
@@ -86,7 +85,7 @@ class GPRegressor(RegressorMixin, WithKernel):  # type: ignore[misc]  # they hav
         Rows with the same X and y are counted, not repeated.
         """
         X, y = validate_data(self, X, y, y_numeric=True)
-        default = Matern52(variance=parameter(), lengthscale=parameter())
+        default = Matern52()
         kernels = kernels_of(self.kernel, column_names(self), default)
         rows = Rows.of(X, np.asarray(y, dtype=float), sample_weight)
         self.posterior_ = fit_rows(self, kernels, self.likelihood, rows)

@@ -16,6 +16,7 @@ import safetensors
 from stategp._files._registry import (
     FORMAT,
     Fields,
+    check,
     class_of,
     defaults,
     field_names,
@@ -63,7 +64,9 @@ def load(path: Any, *, function: Callable[..., Any] | None = None) -> Any:
     except ValueError as error:
         raise ValueError(f"{target} cannot be read: {error}") from None
     if not is_answer(answer):
-        raise ValueError(f"{target} holds a {type(answer).__name__}, not a posterior or Forecaster")
+        kind = type(answer).__name__
+        article = "an" if kind[0] in "AEIOUaeiou" else "a"
+        raise ValueError(f"{target} holds {article} {kind}, not a posterior or Forecaster")
     if tensors:
         raise ValueError(f"{target} cannot be read: it holds arrays that nothing refers to")
     return answer
@@ -110,11 +113,14 @@ def _unaltered(entry: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
 
 
 def _check_format(written: Any) -> None:
-    if type(written) is not int or not 1 <= written <= FORMAT:
-        raise _RefusedError(
-            f"has format {written}, and this version of stategp reads formats 1 to {FORMAT}: it "
-            "was written by a newer version; install that one"
-        )
+    if type(written) is int and 1 <= written <= FORMAT:
+        return
+    newer = type(written) is int and written > FORMAT
+    reason = "was written by a newer version; install that one" if newer else "is damaged"
+    raise _RefusedError(
+        f"has format {written!r}, and this version of stategp reads formats 1 to {FORMAT}: it "
+        f"{reason}"
+    )
 
 
 def _parse(text: str) -> Any:
@@ -188,10 +194,12 @@ class _Reader:
         if wrong:
             raise ValueError(f"a wrong value in {name}: {wrong}")
         if issubclass(cls, tuple):
-            return cls(**fields)
-        made = object.__new__(cls)
-        for field in names:
-            object.__setattr__(made, field, fields[field])
+            made = cls(**fields)
+        else:
+            made = object.__new__(cls)
+            for field in names:
+                object.__setattr__(made, field, fields[field])
+        check(made)
         return made
 
     def _completed(self, cls: Any, name: str, names: tuple[str, ...], fields: Fields) -> Fields:

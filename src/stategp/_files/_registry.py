@@ -21,6 +21,7 @@ _classes: dict[str, type] = {}
 _names: dict[type, str] = {}
 _answers: list[type] = []
 _outside: dict[type, frozenset[str]] = {}
+_checks: dict[type, Callable[[Any], None]] = {}
 _upgrades: dict[tuple[str, int], Callable[[Fields], Fields]] = {}
 
 
@@ -42,6 +43,17 @@ def allow(
         _names[cls] = name
         _outside[cls] = frozenset(outside)
     _answers.extend(answers)
+
+
+def check_when_read(checks: dict[type, Callable[[Any], None]]) -> None:
+    """What is called with every object of a class that comes from a file; it raises ValueErrors."""
+    _checks.update(checks)
+
+
+def check(value: object) -> None:
+    """Refuse, in words, an object whose parts do not fit together."""
+    if type(value) in _checks:
+        _checks[type(value)](value)
 
 
 def register(cls: Class) -> Class:

@@ -10,9 +10,11 @@ is estimated from how the bound rises when the number doubles.
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from stategp._arguments import positive_number
 from stategp._data import Observations, distinct_inputs, place_inducing
 from stategp._fitting._settings import Settings
 from stategp._inference import Certificate, Outcome
@@ -49,10 +51,8 @@ class Auto:
 
     tolerance: float = 0.01
 
-    def __post_init__(self) -> None:
-        number = isinstance(self.tolerance, int | float)
-        if not (number and math.isfinite(self.tolerance) and self.tolerance > 0):
-            raise ValueError(f"tolerance must be positive, got {self.tolerance!r}")
+    def __init__(self, tolerance: Any = 0.01):
+        object.__setattr__(self, "tolerance", positive_number("tolerance", tolerance))
 
 
 def as_auto(inducing: object) -> Auto | None:

@@ -9,6 +9,8 @@ methods share most of what they do:
 - `Ascending`: hyperparameters and q move together, step by step. The method provides the step.
 
 A new method is a subclass in a file of its own, and a place in the list of `_methods/__init__.py`.
+One that is not in the list can be used as an object, `method=Mine()`. These classes are exported by
+`stategp._fitting`: they are not part of the public interface, and may change with every version.
 """
 
 import abc

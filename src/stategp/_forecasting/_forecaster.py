@@ -24,6 +24,7 @@ from stategp._forecasting._defaults import default_kernel, refuse_durations, wit
 from stategp._forecasting._frames import (
     as_frame,
     clock_times,
+    dates_of,
     is_frame,
     kind_of,
     make_frame,
@@ -183,12 +184,12 @@ class Forecaster:
     def predict(self, times: Any = None, *, of: str = "observation", **options: Any) -> Any:
         """A frame with the mean and an interval for each level, at any times.
 
-        `times` is a column of times or a frame that has one, by default the times of the data. The
-        intervals contain a new observation with the probability `levels` (0.95, or several), or,
-        with `of="function"`, the latent function. If observations are not Gaussian, a column
-        `median` is added. Other quantities that the likelihood needs (`exposure`, `trials`,
-        `noise_variance`) are taken from the frame or given by name; if only times are given, the
-        median of the data is used.
+        `times` is a column of times, a frame that has one or a pandas Series with an index of
+        dates, by default the times of the data. The intervals contain a new observation with the
+        probability `levels` (0.95, or several), or, with `of="function"`, the latent function. If
+        observations are not Gaussian, a column `median` is added. Other quantities that
+        the likelihood needs (`exposure`, `trials`, `noise_variance`) are taken from the frame or
+        given by name; if only times are given, the median of the data is used.
         """
         x, read_extras = self._numbers(times, options if of == "observation" else None)
         return self._predict(x, read_extras, of=of, **options)
@@ -348,9 +349,8 @@ class Forecaster:
             x = user_units(np.asarray(data.x), data.origin, len(data))
             return x, {name: np.asarray(data.extra) for name in fitted.extras}
         if not is_frame(times):
-            return axis.numbers(
-                times_of(times, axis.zone, axis.layout), "times"
-            ), self._usual_extras()
+            instants = times_of(dates_of(times) if axis.dates else times, axis.zone, axis.layout)
+            return axis.numbers(instants, "times"), self._usual_extras()
         table = as_frame(times, fitted.time)
         instants = time_column(table, fitted.time, axis.zone, axis.layout)
         x = axis.numbers(instants, f"column {fitted.time!r}")

@@ -123,6 +123,14 @@ def times_of(values: Any, zone: str | None = None, layout: str | None = None) ->
     return read_times(values, "times", zone, layout)
 
 
+def dates_of(times: Any) -> Any:
+    """The index of a pandas series of numbers at dates; anything else as it is."""
+    is_series = frames().dependencies.is_pandas_series(times)
+    if is_series and _holds_dates(times.index) and times.dtype.kind in "iufb":
+        return times.index
+    return times
+
+
 def _times(series: Any, name: str, zone: str | None, layout: str | None) -> Instants:
     nw = frames()
     if series.dtype == nw.Date:

@@ -101,6 +101,8 @@ class Latent:
     Sums and multiples of it stay Gaussian; whatever else is done to it is done to a draw.
     """
 
+    __array_ufunc__ = None  # `array * latent` is a multiple, not an array of latents
+
     def __init__(self, factors: dict[tuple[Values, int], Any], offset: Array, shape: Any):
         self.factors, self.offset, self.shape = factors, offset, shape
 
@@ -149,33 +151,58 @@ class Latent:
         shape = jnp.broadcast_shapes(self.shape, other.shape)
         return Latent(factors, self.offset + other.offset, shape)
 
-    def _scaled(self, by: Callable[[Any], Any], other: Any) -> "Latent":
+    def _scaled(self, by: Callable[[Any], Any], shape: Any) -> "Latent":
         factors = {key: by(factor) for key, factor in self.factors.items()}
-        return Latent(factors, by(self.offset), jnp.broadcast_shapes(self.shape, jnp.shape(other)))
+        return Latent(factors, by(self.offset), jnp.broadcast_shapes(self.shape, shape))
 
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, Latent):
             return self.sample() * other.sample()
-        return self._scaled(lambda factor: factor * other, other)
+        number = _as_number(other)
+        return self._scaled(lambda factor: factor * number, jnp.shape(number))
 
     def __truediv__(self, other: Any) -> Any:
         if isinstance(other, Latent):
             return self.sample() / other.sample()
-        return self._scaled(lambda factor: factor / other, other)
+        number = _as_number(other)
+        return self._scaled(lambda factor: factor / number, jnp.shape(number))
 
     __radd__, __rmul__ = __add__, __mul__
-
-    def __rtruediv__(self, other: Any) -> Array:
-        return other / self.sample()
-
-    def __pow__(self, other: Any) -> Array:
-        return self.sample() ** other
 
     def __neg__(self) -> "Latent":
         return self * -1.0
 
     def __sub__(self, other: Any) -> "Latent":
-        return self + (-other)
+        return self + (-other if isinstance(other, Latent) else -jnp.asarray(other))
 
     def __rsub__(self, other: Any) -> "Latent":
         return -self + other
+
+    def __rtruediv__(self, other: Any) -> Array:
+        return jnp.asarray(other) / self.sample()
+
+    def __pow__(self, other: Any) -> Array:
+        return self.sample() ** _as_number(other)
+
+    def __rpow__(self, other: Any) -> Array:
+        return _as_number(other) ** self.sample()
+
+    def __abs__(self) -> Array:
+        return jnp.abs(self.sample())
+
+    def __lt__(self, other: Any) -> Array:
+        return self.sample() < jnp.asarray(other)
+
+    def __le__(self, other: Any) -> Array:
+        return self.sample() <= jnp.asarray(other)
+
+    def __gt__(self, other: Any) -> Array:
+        return self.sample() > jnp.asarray(other)
+
+    def __ge__(self, other: Any) -> Array:
+        return self.sample() >= jnp.asarray(other)
+
+
+def _as_number(value: Any) -> Any:
+    """Python's numbers as they are (`0.5 - 0.5` is then known to vanish), all else an array."""
+    return value if isinstance(value, float | int) else jnp.asarray(value)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp._data import Observations
+from stategp._data import Column, Observations
 from stategp._inference import geometry, prior_mean, stack
 from stategp._posteriors._pointwise import over_blocks
 from stategp._posteriors._prediction import Chain
@@ -61,12 +61,26 @@ def _from_states(chain: Chain, x: Points) -> tuple[Latent, Latent, Latent, Laten
     return mean + prior_mean(chain.model, x + chain.origin), spread, residual, prior
 
 
-def weights_of(data: Observations, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The weights that observations had in the fit, found by x (from the origin) and y."""
-    weights = np.asarray(data.weights)
-    if np.all(weights == 1):
-        return np.ones(len(y))
-    asked = np.flatnonzero(~np.isnan(y))
+def as_fitted(
+    name: str, column: Column, usual: float, data: Observations, x: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """What observations had of a column of the fit, found by x (from the origin) and y.
+
+    `usual` is the value that means nothing was given; it is also that of missing observations.
+    """
+    values = np.asarray(column)
+    if np.all(values == usual):
+        return np.full(len(y), usual)
+    seen = ~np.isnan(y)
+    looked_up = np.full(len(y), usual)
+    looked_up[seen] = values[_rows_in_fit(name, data, x, y, np.flatnonzero(seen))]
+    return looked_up
+
+
+def _rows_in_fit(
+    name: str, data: Observations, x: np.ndarray, y: np.ndarray, asked: np.ndarray
+) -> np.ndarray:
+    """Which rows of the fit the observations are that are asked for; of several alike, in turn."""
     fitted = np.stack([np.asarray(data.x), np.asarray(data.y)], axis=1)
     wanted = np.stack([x[asked], y[asked]], axis=1)
     _, same = np.unique(np.concatenate([fitted, wanted]), axis=0, return_inverse=True)
@@ -74,17 +88,15 @@ def weights_of(data: Observations, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     order = np.argsort(groups, kind="stable")
     first = np.searchsorted(groups[order], wanted_groups, side="left")
     last = np.searchsorted(groups[order], wanted_groups, side="right")
-    position = first + _occurrences(wanted_groups)  # of several alike, one after the other
+    position = first + _occurrences(wanted_groups)
     unknown = position >= last
     if unknown.any():
         at = int(asked[np.argmax(unknown)])
         raise ValueError(
-            f"the fit had weights, but observation {at} (y = {y[at]}) was not fitted, or occurs "
-            "more often than in the fit: give weights="
+            f"the fit had {name}, but observation {at} (y = {y[at]}) was not fitted, or occurs "
+            f"more often than in the fit: give {name}="
         )
-    weights_in_fit = np.ones(len(y))
-    weights_in_fit[asked] = weights[order[position]]
-    return weights_in_fit
+    return order[position]
 
 
 def _occurrences(groups: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from stategp._data import (
 )
 from stategp._inference import Certificate, ChainSites, FitResult, infer
 from stategp._models import GP
-from stategp._posteriors._leave_one_out import weights_of, without_each
+from stategp._posteriors._leave_one_out import as_fitted, without_each
 from stategp._posteriors._prediction import (
     Chain,
     Latent,
@@ -127,27 +127,37 @@ class Posterior(Predicts, TellsStates):
 
         `x` and `y` are the data of the fit, or a part of them. The contribution of each observation
         to q is removed (with its full weight); nothing is fitted again, so the hyperparameters are
-        those learned from all observations. `weights` are those of the fit, and are taken from
-        there unless given.
+        those learned from all observations. `weights` and what the likelihood reads beside y
+        (`noise_variance`, `exposure`, `trials`) are those of the fit, and are taken from there
+        unless given.
         """
+        return self._without_each(x, y, weights, extras)[:2]
+
+    def _without_each(
+        self, x: Any, y: Any, weights: Any, extras: dict[str, Any]
+    ) -> tuple[Latent, Latent, np.ndarray, np.ndarray]:
+        """Mean and variance of f as in `leave_one_out`, y, and what is read beside it."""
         relative = self._relative("x", x)
         likelihood = self.model.likelihood
         observed = self._targets(y, len(relative))
         seen = ~np.isnan(observed)
         extra = extra_values(likelihood, len(relative), extras, needed=seen)
+        name, usual = likelihood.extra, likelihood.extra_default
+        if name is not None and extras.get(name) is None:
+            extra = as_fitted(name, self.data.extra, usual, self.data, relative, observed)
         check_support(likelihood, "y", observed, extra)
         if weights is None:
-            counts = weights_of(self.data, relative, observed)
+            counts = as_fitted("weights", self.data.weights, 1.0, self.data, relative, observed)
         else:
             counts = observation_weights(weights, len(relative), seen)
         # One of few sizes, as everywhere: each has to be compiled.
         size = len(padded(jnp.zeros(len(relative))))
         columns = (relative, observed, extra, counts)
         if len(relative) == 0:
-            return self.predict_f(x)
+            return *self.predict_f(x), observed, extra
         whole = [jnp.asarray(pad_last(np.asarray(column), size)) for column in columns]
         mean, variance = without_each(self.chain, *whole)
-        return mean[: len(relative)], variance[: len(relative)]
+        return mean[: len(relative)], variance[: len(relative)], observed, extra
 
     def tail_probability(self, x: Any, y: Any, *, weights: Any = None, **extras: Any) -> Points:
         """The probability of an observation as extreme as each one, given all the others.
@@ -155,14 +165,11 @@ class Posterior(Predicts, TellsStates):
         Twice the one-sided probability, as in a two-sided test (NaN where y is NaN). Arguments
         are those of `leave_one_out`.
         """
-        mean, variance = self.leave_one_out(x, y, weights=weights, **extras)
+        mean, variance, observed, extra = self._without_each(x, y, weights, extras)
         likelihood = self.model.likelihood
-        observed = self._targets(y, len(mean))
-        needed = ~np.isnan(observed)
-        extra = jnp.asarray(extra_values(likelihood, len(mean), extras, needed=needed))
         before = np.ceil(observed) - 1 if likelihood.discrete else observed
         below, strictly = (
-            per_point(likelihood, "predictive_cdf", edge, mean, variance, extra)
+            per_point(likelihood, "predictive_cdf", edge, mean, variance, jnp.asarray(extra))
             for edge in (observed, before)
         )
         return jnp.minimum(1.0, 2 * jnp.minimum(below, 1 - strictly))

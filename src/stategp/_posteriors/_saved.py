@@ -5,10 +5,19 @@ from types import ModuleType
 
 from stategp import chain, kernels, likelihoods, means, priors
 from stategp._data import Observations, Table
-from stategp._files import allow
+from stategp._files import allow, check_when_read
 from stategp._inference import Certificate, FitResult, Group, NodeSites, Outcome
 from stategp._models import GP, AdditiveGP, DeepGP, Layer, Stack
 from stategp._posteriors._additive import AdditivePosterior, Training
+from stategp._posteriors._consistency import (
+    check_additive,
+    check_chain,
+    check_deep,
+    check_observations,
+    check_posterior,
+    check_table,
+    check_training,
+)
 from stategp._posteriors._deep import DeepPosterior
 from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain
@@ -22,6 +31,17 @@ def allow_all() -> None:
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
     allow(chain.Sites, chain.PairMarginals)
     allow(DeepGP, outside=("function",))
+    check_when_read(
+        {
+            Observations: check_observations,
+            Table: check_table,
+            Training: check_training,
+            Chain: check_chain,
+            Posterior: check_posterior,
+            AdditivePosterior: check_additive,
+            DeepPosterior: check_deep,
+        }
+    )
     for name, module in {
         "kernels.": kernels,
         "likelihoods.": likelihoods,

@@ -191,7 +191,7 @@ def parts_of(kernels: tuple[Kernel, ...], component: Any) -> list[Part]:
         for name, summand in summands_of(kernel).items():
             parts[f"{number}.{name}" if len(kernels) > 1 else name] = Part(number, summand, first)
             first += summand.state_dim
-    if component not in parts:
+    if not (isinstance(component, str) and component in parts):
         raise ValueError(f"component must be one of {', '.join(parts)}; got {component!r}")
     return [parts[component]]
 

@@ -48,6 +48,7 @@ def _as_matrix(entries: Entries) -> Matrix:
 
 
 class _Matern(Kernel):
+    # Each kernel repeats this __init__: without one, type checkers assume that of a dataclass.
     variance: Parameter
     lengthscale: Parameter
 
@@ -119,6 +120,9 @@ class Matern12(_Matern):
     Matern12(variance=1, lengthscale=3)
     """
 
+    def __init__(self, *, variance: Value = None, lengthscale: Value = None):
+        super().__init__(variance=variance, lengthscale=lengthscale)
+
     @property
     def state_dim(self) -> int:
         return 1
@@ -131,6 +135,9 @@ class Matern32(_Matern):
     >>> sg.kernels.Matern32(lengthscale=3.0)
     Matern32(variance=1, lengthscale=3)
     """
+
+    def __init__(self, *, variance: Value = None, lengthscale: Value = None):
+        super().__init__(variance=variance, lengthscale=lengthscale)
 
     @property
     def state_dim(self) -> int:
@@ -145,6 +152,9 @@ class Matern52(_Matern):
     Matern52(variance=1, lengthscale=3)
     """
 
+    def __init__(self, *, variance: Value = None, lengthscale: Value = None):
+        super().__init__(variance=variance, lengthscale=lengthscale)
+
     @property
     def state_dim(self) -> int:
         return 3
@@ -157,6 +167,9 @@ class Matern72(_Matern):
     >>> sg.kernels.Matern72(lengthscale=3.0)
     Matern72(variance=1, lengthscale=3)
     """
+
+    def __init__(self, *, variance: Value = None, lengthscale: Value = None):
+        super().__init__(variance=variance, lengthscale=lengthscale)
 
     @property
     def state_dim(self) -> int:

@@ -34,9 +34,12 @@ METHODS: tuple[type[Method], ...] = (
 def find_method(model: Any, method: Any, regime: Regime) -> Method:
     """The method that was asked for, by name or as an object, if it goes with the model."""
     names = dict.fromkeys(kind.name for kind in METHODS)
-    if not isinstance(method, Method) and method not in names:
+    if not isinstance(method, Method) and not (isinstance(method, str) and method in names):
         listed = ", ".join(map(repr, names))
-        raise ValueError(f"method must be one of {listed} or an sg.PowerEP, got {method!r}")
+        raise ValueError(
+            f"method must be one of {listed}, or a method object such as sg.PowerEP(0.5), got "
+            f"{method!r}"
+        )
     name = method.name if isinstance(method, Method) else method
     kinds = [kind for kind in METHODS if isinstance(model, kind.model) and kind.name == name]
     if isinstance(method, Method) and isinstance(model, method.model):

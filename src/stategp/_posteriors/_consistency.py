@@ -1,0 +1,116 @@
+"""Whether the parts of a posterior that came from a file fit together."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from stategp._data import Observations, Table
+from stategp._inference import ChainSites
+from stategp._posteriors._additive import AdditivePosterior, Training
+from stategp._posteriors._deep import DeepPosterior
+from stategp._posteriors._posterior import Posterior
+from stategp._posteriors._prediction import Chain
+from stategp.chain import PairMarginals
+from stategp.kernels import Kernel
+
+
+def check_observations(data: Observations) -> None:
+    """Columns of one length, in order of x."""
+    _equal_lengths("observations", x=data.x, y=data.y, extra=data.extra, weights=data.weights)
+    x = np.asarray(data.x)
+    if not np.all(np.isfinite(x)) or np.any(x[1:] < x[:-1]):
+        raise ValueError("the x of its observations are not finite numbers in order")
+
+
+def check_table(table: Table) -> None:
+    """Columns of one length, which name nodes that there are."""
+    inputs = {f"index {i}": index for i, index in enumerate(table.index)}
+    _equal_lengths("rows", y=table.y, extra=table.extra, weights=table.weights, **inputs)
+    if len(table.first) != len(table.index) + 1 or np.any(np.diff(table.first) < 0):
+        raise ValueError("the inputs of its observations do not fit together")
+    for index, count in zip(table.index, np.diff(table.first), strict=True):
+        numbers = np.asarray(index)
+        if np.any((numbers < 0) | (numbers >= count)):
+            raise ValueError("its observations refer to values of inputs that are not there")
+
+
+def check_training(training: Training) -> None:
+    """A site for each node."""
+    nodes = training.table.first[-1]
+    for part in (training.sites.linear, training.sites.precision):
+        if part.shape != (nodes,):
+            raise ValueError(f"it has sites of shape {part.shape} for {nodes} values of inputs")
+
+
+def check_posterior(posterior: Posterior) -> None:
+    """Inducing locations in order, and an entry of q for each interval between them."""
+    _check_inducing(posterior.relative_inducing)
+    _check_intervals(
+        posterior.model.kernels,
+        len(posterior.relative_inducing),
+        posterior.sites,
+        posterior.marginals,
+    )
+
+
+def check_chain(chain: Chain) -> None:
+    """The same for a chain, whose last inducing location may be repeated."""
+    _check_inducing(chain.inducing, repeated=True)
+    _check_intervals(chain.model.kernels, len(chain.inducing), chain.sites, chain.marginals)
+
+
+def check_additive(posterior: AdditivePosterior) -> None:
+    """Everything that an input has, once for each."""
+    parts = posterior.chains, posterior.centring, posterior.averages, posterior.origins
+    for part in (*parts, posterior.states, posterior.training.table.index):
+        if len(part) != len(posterior.model.names):
+            raise ValueError(f"it has {len(part)} parts for {len(posterior.model.names)} inputs")
+
+
+def check_deep(posterior: DeepPosterior) -> None:
+    """A chain for each function of the model."""
+    paths = set(posterior.model.paths)
+    if set(posterior.sites) != paths or set(posterior.marginals) != paths:
+        raise ValueError("its functions are not those of its model")
+    for path in paths:
+        layer = posterior.model.layer(path)
+        if layer.locations is None:
+            raise ValueError(f"layer {path[0]!r} has no inducing locations")
+        _check_inducing(layer.locations)
+        q = (posterior.sites[path],), (posterior.marginals[path],)
+        _check_intervals((layer.kernel,), len(layer.locations), *q)
+
+
+def _equal_lengths(what: str, **columns: Any) -> None:
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"its {what} have columns of different lengths: {lengths}")
+
+
+def _check_inducing(inducing: Any, *, repeated: bool = False) -> None:
+    locations = np.asarray(inducing)
+    gaps = np.diff(locations)
+    ordered = np.all(gaps >= 0) if repeated else np.all(gaps > 0)
+    if len(locations) == 0 or not np.all(np.isfinite(locations)) or not ordered:
+        raise ValueError("its inducing locations are not finite numbers in increasing order")
+
+
+def _check_intervals(
+    kernels: Iterable[Kernel], states: int, sites: ChainSites, marginals: tuple[PairMarginals, ...]
+) -> None:
+    pairs = [2 * kernel.state_dim for kernel in kernels]
+    if len(sites) != len(pairs) or len(marginals) != len(pairs):
+        raise ValueError(f"it has {len(sites)} chains for {len(pairs)} latent functions")
+    for pair, site, marginal in zip(pairs, sites, marginals, strict=True):
+        vectors, matrices = (states + 1, pair), (states + 1, pair, pair)
+        for name, part, shape in [
+            ("sites.linear", site.linear, vectors),
+            ("sites.precision", site.precision, matrices),
+            ("marginals.mean", marginal.mean, vectors),
+            ("marginals.covariance", marginal.covariance, matrices),
+        ]:
+            if part.shape != shape:
+                raise ValueError(
+                    f"{name} has shape {part.shape}, and {states} inducing locations need {shape}"
+                )
