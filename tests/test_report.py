@@ -291,3 +291,10 @@ def test_where_it_cannot_be_written(story: Story, tmp_path: Path) -> None:
         write_report(story, tmp_path / "nowhere" / "report.html")
     with pytest.raises(IsADirectoryError, match="it is a folder"):
         write_report(story, tmp_path)
+
+
+def test_only_shares_of_observations_are_percentages(story: Story) -> None:
+    text = render(dataclasses.replace(story, scores=story.scores | {"coverage by clouds": 3.0}))
+    assert "300.0%" not in text
+    inside = story.scores["coverage of the 95 % interval (leave-one-out)"]
+    assert text.count(f"{inside:.1%}") == 2  # at the top, and among the scores

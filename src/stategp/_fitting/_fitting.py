@@ -78,27 +78,7 @@ def condition(
     >>> model = sg.GP(sg.kernels.Matern32(lengthscale=2.0), sg.likelihoods.Gaussian(variance=0.1))
     >>> posterior = sg.condition(model, np.arange(10), np.sin(np.arange(10)), inducing=5)
     """
-    request = Request(
-        model=model,
-        x=x,
-        y=y,
-        inducing=inducing,
-        extras={"noise_variance": noise_variance, "exposure": exposure, "trials": trials},
-        weights=weights,
-        method=method,
-        options={
-            "optimiser": optimiser,
-            "batch_size": batch_size,
-            "step_size": step_size,
-            "starts": 1,
-            "seed": seed,
-            "max_steps": max_steps,
-            "tolerance": tolerance,
-        },
-        progress=progress,
-        learn=False,
-    )
-    return answer(request)
+    return answer(_request(locals() | {"starts": 1}, learn=False))
 
 
 @overload
@@ -150,24 +130,20 @@ def fit(
     >>> posterior.fit_result.converged
     True
     """
-    request = Request(
-        model=model,
-        x=x,
-        y=y,
-        inducing=inducing,
-        extras={"noise_variance": noise_variance, "exposure": exposure, "trials": trials},
-        weights=weights,
-        method=method,
-        options={
-            "optimiser": optimiser,
-            "batch_size": batch_size,
-            "step_size": step_size,
-            "starts": starts,
-            "seed": seed,
-            "max_steps": max_steps,
-            "tolerance": tolerance,
-        },
-        progress=progress,
-        learn=True,
+    return answer(_request(locals(), learn=True))
+
+
+def _request(arguments: dict[str, Any], *, learn: bool) -> Request:
+    """The arguments of a door by name, sorted by what they are about."""
+
+    def chosen(*names: str) -> dict[str, Any]:
+        return {name: arguments[name] for name in names}
+
+    return Request(
+        **chosen("model", "x", "y", "inducing", "weights", "method", "progress"),
+        extras=chosen("noise_variance", "exposure", "trials"),
+        options=chosen(
+            "optimiser", "batch_size", "step_size", "starts", "seed", "max_steps", "tolerance"
+        ),
+        learn=learn,
     )
-    return answer(request)

@@ -89,6 +89,11 @@ def _about(count: int, looked_at: int) -> str:
     )
 
 
+def coverage_name(level: float) -> str:
+    """What the share of observations inside the interval of a level is called among the scores."""
+    return f"coverage of the {100 * level:.4g} % interval"
+
+
 def _scores(
     predicted: Marginals,
     y: np.ndarray,
@@ -105,7 +110,7 @@ def _scores(
     for level in levels:
         # y lies between the two quantiles: F(y) reaches the lower, P(Y < y) does not the upper
         inside = (upper >= (1 - level) / 2) & (lower <= (1 + level) / 2)
-        scores[f"coverage of the {100 * level:.4g} % interval"] = _mean(inside)
+        scores[coverage_name(level)] = _mean(inside)
     return scores
 
 

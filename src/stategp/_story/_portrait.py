@@ -83,7 +83,9 @@ def _effects(posterior: AdditivePosterior, level: float) -> list[Panel]:
             x, shown = plan.x, plan.phase
             across, marked = Axis(plan.label, (0.0, plan.period), plan.ticks), None
         band = Band.of(*posterior.components({name: x})[name], level)
-        panels.append(_panel(at, f"Effect of {name}", across, shown, band, marked))
+        panels.append(
+            _panel(at, f"Effect of {name}", (across, Axis("Effect")), shown, band, marked)
+        )
     return panels
 
 
@@ -98,12 +100,18 @@ def _functions(posterior: DeepPosterior, level: float) -> list[Panel]:
             mean, variance = function.predict_f(x)
             band = Band.of(mean, variance, level)
             at = len(panels)
-            panels.append(_panel(at, f"Function {title}", Axis("Input"), x, band, inducing))
+            axes = Axis("Input"), Axis("Value")
+            panels.append(_panel(at, f"Function {title}", axes, x, band, inducing))
     return panels
 
 
 def _panel(
-    at: int, title: str, across: Axis, x: np.ndarray, band: Band, inducing: np.ndarray | None
+    at: int,
+    title: str,
+    axes: tuple[Axis, Axis],  # of x, and of the values
+    x: np.ndarray,
+    band: Band,
+    inducing: np.ndarray | None,
 ) -> Panel:
     colour = f"part{at % _PARTS}"
     marks = (
@@ -111,5 +119,4 @@ def _panel(
         Line(colour, x, band.mean, key="mean"),
         *([] if inducing is None else [Rug("inducing", inducing)]),
     )
-    up = Axis("Effect" if title.startswith("Effect") else "Value")
-    return Panel(f"component-{at}", title, across, up, marks, says=title, along=False)
+    return Panel(f"component-{at}", title, *axes, marks, says=title, along=False)

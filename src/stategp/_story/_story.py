@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from stategp._posteriors import Marginals, Posterior, marginals_at, summands_of
 from stategp._story._account import Account, account
-from stategp._story._checks import Checks, check, user_units
+from stategp._story._checks import Checks, check, coverage_name, user_units
 from stategp._story._grids import forecast_end, forecast_rows, make_grid
 from stategp._story._seasons import Plan, cycle_of, plan_season
 from stategp._story._thinning import find_gaps
@@ -99,6 +99,7 @@ class Story(Account):
     checks: Checks
     remarks: tuple[Remark, ...]  # what the checks say
     scores: dict[str, float]
+    coverage: dict[float, str]  # which score is the share of observations inside each interval
 
     @property
     def has_dates(self) -> bool:
@@ -213,6 +214,7 @@ def tell(
         remarks=judge(checks, shares, posterior.model.likelihood),
         scores={f"{name} (leave-one-out)": value for name, value in in_sample.items()}
         | {name: float(value) for name, value in (scores or {}).items()},
+        coverage={level: f"{coverage_name(level)} (leave-one-out)" for level in shares},
     )
 
 

@@ -129,11 +129,8 @@ def _facts(story: Story) -> str:
     facts.append(("Span", span, f"{first} to {last}"))
     facts.append(("Inducing points", f"{len(story.inducing):,}", ""))
     interval = interval_name(story.widest)
-    for name, value in story.scores.items():
-        if name.startswith(f"coverage of the {interval}"):
-            kind = story.remarks[0].kind
-            facts.append(("Coverage", f"{value:.1%}", f"inside the {interval}", kind))
-            break
+    inside = story.scores[story.coverage[story.widest]]
+    facts.append(("Coverage", f"{inside:.1%}", f"inside the {interval}", story.remarks[0].kind))
     return _listed([*facts, *_time(story)])
 
 
@@ -284,8 +281,9 @@ def _checks(story: Story) -> str:
 
 def _scores(story: Story) -> str:
     names, values = list(story.scores), list(story.scores.values())
+    shares = set(story.coverage.values())
     texts = [
-        f"{value:.1%}" if name.startswith("coverage") else number(value)
+        f"{value:.1%}" if name in shares else number(value)
         for name, value in zip(names, values, strict=True)
     ]
     return table(["score", "value"], [names, texts], {1})
