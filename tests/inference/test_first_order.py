@@ -11,7 +11,7 @@ from stategp import kernels as k
 from stategp import likelihoods as lik
 from stategp._data import observe
 from stategp._fitting._methods._natural_first_order import take_batch
-from stategp._inference import evaluate, geometry
+from stategp._inference import Limits, Moving, checked, evaluate, geometry, move
 from stategp._inference._bound import starting_sites, with_gradient
 
 RNG = np.random.default_rng(0)
@@ -153,3 +153,31 @@ def test_gaussian_minibatches_agree_with_the_exact_answer():
     exact = sg.condition(model, X, y, inducing=Z)
     batches = sg.condition(model, X, y, inducing=Z, batch_size=40, max_steps=600)
     np.testing.assert_allclose(batches.elbo, exact.elbo, atol=0.3)
+
+
+def test_steps_end_at_the_limits():
+    optimiser, start = optax.sgd(1.0), jnp.array([0.0, 1.0])
+    state = Moving(start, optimiser.init(start), None)
+    limits = Limits(np.array([-2.0, -np.inf]), np.array([np.inf, 3.0]))
+    value, gradient = jnp.zeros(()), jnp.array([-5.0, 1.5])
+    moved, _ = move(checked(optimiser), state, value, gradient, limits)
+    np.testing.assert_array_equal(moved, [-2.0, 2.5])
+
+
+def test_noise_that_vanishes_ends_where_a_sweep_has_digits():
+    x = np.repeat(np.linspace(0, 10, 30), 2)  # observations that agree: the bound has no maximum
+    y = np.sin(x)
+    kernel = k.Matern12(variance=sg.fixed(1.0), lengthscale=sg.fixed(1.0))
+    start = sg.GP(kernel, lik.Gaussian(variance=1e-7), mean=sg.means.Zero())
+    with pytest.warns(sg.NotConvergedWarning):
+        fitted = sg.fit(start, x, y, inducing="data", optimiser=optax.sgd(5.0), max_steps=6)
+    assert float(fitted.model.likelihood.variance) == pytest.approx(np.var(y) / 1e8)
+
+
+def test_minibatches_far_above_the_noise_keep_what_was_learned():
+    x = np.linspace(0, 10, 30)
+    model = sg.GP(k.Matern12(lengthscale=1.0), lik.Gaussian(variance=1e-13), mean=sg.means.Zero())
+    exact = sg.condition(model, x, np.sin(x), inducing="data")
+    with pytest.warns(sg.NotConvergedWarning):
+        batches = sg.condition(model, x, np.sin(x), inducing="data", batch_size=10, max_steps=3)
+    assert batches.elbo == pytest.approx(exact.elbo, rel=1e-9)

@@ -54,8 +54,8 @@ class AdditiveTask(Task):
     def scales(self, model: AdditiveGP) -> np.ndarray:
         return additive_scales(model, self.observed)
 
-    def limits(self, model: AdditiveGP) -> Limits:
-        return search_limits(model, np.asarray(self.observed.y))
+    def limits(self, model: AdditiveGP, *, swept: bool = False) -> Limits:
+        return search_limits(model, np.asarray(self.observed.y), swept=swept)
 
     def refined(self, model: AdditiveGP) -> "tuple[AdditiveGP, AdditiveTask] | None":
         kernels = larger_kernels(model.kernels)

@@ -23,7 +23,7 @@ import numpy as np
 from stategp._fitting._hyperparameters import Objective, learn_hyperparameters
 from stategp._fitting._settings import Regime
 from stategp._fitting._task import Task, with_result
-from stategp._inference import Ascent, FitResult, Outcome, run
+from stategp._inference import Ascent, FitResult, Limits, Outcome, run
 from stategp.parameters import to_vector
 
 __all__ = ["Ascending", "Collapsing", "Method", "Objective"]
@@ -111,3 +111,9 @@ def scaled_start(model: Any, task: Task) -> tuple[np.ndarray, np.ndarray]:
     """The hyperparameters, each in its own scale, and the scales."""
     scales = task.scales(model)
     return np.asarray(to_vector(model)) / scales, scales
+
+
+def scaled_limits(model: Any, task: Task) -> Limits:
+    """How far first-order steps may take each hyperparameter, in its own scale."""
+    limits, scales = task.limits(model, swept=True), task.scales(model)
+    return Limits(limits.lowest / scales, limits.highest / scales)

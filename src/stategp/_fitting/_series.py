@@ -44,8 +44,8 @@ class SeriesTask(Task):
     def scales(self, model: GP) -> np.ndarray:
         return search_scales(model, self.data)
 
-    def limits(self, model: GP) -> Limits:
-        return search_limits(model, np.asarray(self.data.y))
+    def limits(self, model: GP, *, swept: bool = False) -> Limits:
+        return search_limits(model, np.asarray(self.data.y), swept=swept)
 
     def exact(self, model: GP) -> bool:
         """Whether q can be p(f | y): Gaussian observations, each of them at an inducing point."""

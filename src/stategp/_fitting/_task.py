@@ -35,8 +35,11 @@ class Task(abc.ABC):
     def scales(self, model: Any) -> np.ndarray:
         """The natural size of a step in each coordinate of the hyperparameter vector."""
 
-    def limits(self, model: Any) -> Limits:
-        """How low and how high each coordinate of the hyperparameter vector may go."""
+    def limits(self, model: Any, *, swept: bool = False) -> Limits:
+        """How low and how high each coordinate of the hyperparameter vector may go.
+
+        `swept`: in a search whose bounds come from sweeps only.
+        """
         size = len(to_vector(model))
         return Limits(np.full(size, -np.inf), np.full(size, np.inf))
 

@@ -29,9 +29,12 @@ class Limits(NamedTuple):
     highest: np.ndarray
 
 
-def search_limits(model: GP | AdditiveGP, y: np.ndarray) -> Limits:
-    """Infinite where there is none. A value given beyond a limit is a limit of its own."""
-    smallest = _smallest_noise(model, y)
+def search_limits(model: GP | AdditiveGP, y: np.ndarray, *, swept: bool = False) -> Limits:
+    """Infinite where there is none. A value given beyond a limit is a limit of its own.
+
+    `swept`: the bound of a search comes from a sweep even if the careful way were possible.
+    """
+    smallest = _smallest_noise(model, y, swept)
     likelihood = {id(parameter) for parameter in all_parameters(model.likelihood)}
     lowest, highest = [np.zeros(0)], [np.zeros(0)]
     for parameter in all_parameters(model):
@@ -47,9 +50,9 @@ def search_limits(model: GP | AdditiveGP, y: np.ndarray) -> Limits:
     return Limits(np.concatenate(lowest), np.concatenate(highest))
 
 
-def _smallest_noise(model: GP | AdditiveGP, y: np.ndarray) -> dict[str, float]:
+def _smallest_noise(model: GP | AdditiveGP, y: np.ndarray, swept: bool) -> dict[str, float]:
     """By the role of the parameter; nothing where y² has no size at all, or no end."""
-    careful = model.likelihood.conjugate and isinstance(model, GP)
+    careful = model.likelihood.conjugate and isinstance(model, GP) and not swept
     ratio = _CLEAREST if careful else _CLEAREST_SWEEP
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         candidates = [

@@ -11,6 +11,8 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
+from stategp._inference._limits import Limits
+
 
 class Moving(NamedTuple):
     """Hyperparameters (each in its own scale), what the optimiser remembers, and q."""
@@ -36,12 +38,15 @@ def checked(optimiser: Any) -> Any:
     return extended
 
 
-def move(optimiser: Any, state: Any, value: Array, gradient: Array) -> tuple[Array, Any]:
-    """One step upwards; Optax goes down."""
+def move(
+    optimiser: Any, state: Any, value: Array, gradient: Array, limits: Limits | None = None
+) -> tuple[Array, Any]:
+    """One step upwards, and back to the nearest place within the limits; Optax goes down."""
     updates, memory = optimiser.update(
         -gradient, state.memory, state.scaled, value=-value, grad=-gradient
     )
-    return optax.apply_updates(state.scaled, updates), memory
+    scaled = optax.apply_updates(state.scaled, updates)
+    return scaled if limits is None else jnp.clip(scaled, *limits), memory
 
 
 class Batches:

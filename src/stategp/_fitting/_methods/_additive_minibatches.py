@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from stategp._data import Table
 from stategp._fitting._additive import AdditiveTask
-from stategp._fitting._method import Ascending, scaled_start
+from stategp._fitting._method import Ascending, scaled_limits, scaled_start
 from stategp._fitting._methods._natural_first_order import ascent_in_batches, moved_model
 from stategp._fitting._settings import Regime
 from stategp._inference import (
@@ -18,6 +18,7 @@ from stategp._inference import (
     Ascent,
     FitResult,
     Layout,
+    Limits,
     Moving,
     NodeSites,
     Q,
@@ -54,11 +55,12 @@ class AdditiveInMinibatches(Ascending):
         optimiser = checked(task.settings.optimiser)
         take = _minibatch_step(optimiser, task.count)
         scaled, scales = (jnp.asarray(v) for v in scaled_start(model, task))
+        limits = scaled_limits(model, task)
         most = 1 / len(model.kernels)
 
         def with_batch(state: Moving, at: Array, size: Array) -> tuple[Moving, Any]:
             size = jnp.minimum(size, most)
-            return take(state, model, task.table, task.layout, scales, at, size)
+            return take(state, model, task.table, task.layout, scales, limits, at, size)
 
         nothing = no_node_sites(task.table)
         spare = None if model.likelihood.log_concave else nothing
@@ -82,6 +84,7 @@ def _minibatch_step(optimiser: optax.GradientTransformation, count: int) -> Any:
         table: Table,
         layout: Layout,
         scales: Array,
+        limits: Limits,
         at: Int[Array, " batch"],
         size: Float[Array, ""],
     ) -> tuple[Moving, Float[Array, ""]]:
@@ -97,7 +100,7 @@ def _minibatch_step(optimiser: optax.GradientTransformation, count: int) -> Any:
             return bound + log_prior(moved), (q, constant)
 
         (value, (q, here)), gradient = jax.value_and_grad(objective, has_aux=True)(state.scaled)
-        scaled, memory = move(optimiser, state, value / count, gradient / count)
+        scaled, memory = move(optimiser, state, value / count, gradient / count, limits)
         sites = state.sites.mix(q.target[0], size)
         if state.spare is None:
             return Moving(scaled, memory, sites), value

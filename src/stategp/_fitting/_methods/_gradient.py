@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from stategp._data import Observations
 from stategp._fitting._hyperparameters import search_edges
-from stategp._fitting._method import Method, scaled_start
+from stategp._fitting._method import Method, scaled_limits, scaled_start
 from stategp._fitting._methods._natural_first_order import take_batch
 from stategp._fitting._series import SeriesTask
 from stategp._fitting._settings import Regime
@@ -26,6 +26,7 @@ from stategp._inference import (
     Ascent,
     Batches,
     ChainSites,
+    Limits,
     Search,
     Sight,
     States,
@@ -116,7 +117,7 @@ class Gradient(Method):
         search, ended = (
             _with_lbfgs(start, arguments, task, search_edges(model, task, scaled, scales))
             if task.settings.optimiser is None
-            else _with_optax(start, arguments, task)
+            else _with_optax(start, arguments, task, scaled_limits(model, task))
         )
         result = run(search, task.show)
         everything = ended(search.best)
@@ -152,7 +153,9 @@ def _with_lbfgs(
     return search, lambda best: unravel(jnp.asarray(best.vector))
 
 
-def _with_optax(start: Everything, arguments: Any, task: SeriesTask) -> tuple[Search, Any]:
+def _with_optax(
+    start: Everything, arguments: Any, task: SeriesTask, limits: Limits
+) -> tuple[Search, Any]:
     """Optax on everything, and how to read where it ended."""
     settings, count = task.settings, task.count
     size = count if settings.batch_size is None else min(settings.batch_size, count)
@@ -161,7 +164,7 @@ def _with_optax(start: Everything, arguments: Any, task: SeriesTask) -> tuple[Se
 
     def step(state: tuple[Everything, Any], number: int) -> tuple[Any, Any, Any]:
         at = None if size == count else jnp.asarray(batches.next())
-        new, value = take(state, *arguments, at)
+        new, value = take(state, *arguments, limits, at)
         return new, value, float("nan")
 
     search = Ascent(
@@ -185,6 +188,7 @@ def _optax_step(optimiser: optax.GradientTransformation) -> Any:
         data: Observations,
         inducing: States,
         scales: Array,
+        limits: Limits,
         at: Int[Array, " batch"] | None,
     ) -> tuple[tuple[Everything, Any], Float[Array, ""]]:
         everything, memory = state
@@ -194,6 +198,8 @@ def _optax_step(optimiser: optax.GradientTransformation) -> Any:
         updates, memory = optimiser.update(
             down, memory, everything, value=-value / len(data), grad=down
         )
-        return (optax.apply_updates(everything, updates), memory), value
+        moved: Everything = optax.apply_updates(everything, updates)
+        scaled = jnp.clip(moved.scaled, *limits)  # only hyperparameters have limits
+        return (moved._replace(scaled=scaled), memory), value
 
     return step

@@ -13,11 +13,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from stategp._data import Observations
-from stategp._fitting._method import Ascending, scaled_start
+from stategp._fitting._method import Ascending, scaled_limits, scaled_start
 from stategp._fitting._methods._natural import Natural
 from stategp._fitting._series import SeriesTask
 from stategp._fitting._settings import Regime
@@ -29,6 +30,7 @@ from stategp._inference import (
     FitResult,
     Geometry,
     Latent,
+    Limits,
     Moving,
     Q,
     Sight,
@@ -38,6 +40,7 @@ from stategp._inference import (
     evaluate,
     evaluate_all,
     geometry,
+    infer,
     latent_moments,
     move,
     no_sites,
@@ -69,13 +72,14 @@ class NaturalWithOptax(Ascending):
         optimiser = checked(task.settings.optimiser)
         take = _full_step(optimiser)
         scaled, scales = (jnp.asarray(v) for v in scaled_start(model, task))
+        limits = scaled_limits(model, task)
         sites = warm
         if sites is None:
             _, first = starting_state(model, task.data, task.inducing, guess)
             sites = first.q.sites
 
         def step(state: Moving, number: int) -> tuple[Moving, Any, Any]:
-            return take(state, model, task.data, task.inducing, scales, guess)
+            return take(state, model, task.data, task.inducing, scales, limits, guess)
 
         return Ascent(
             Moving(scaled, optimiser.init(scaled), sites),
@@ -111,11 +115,12 @@ class NaturalInMinibatches(Ascending):
         optimiser = checked(task.settings.optimiser)
         take = _minibatch_step(optimiser)
         scaled, scales = (jnp.asarray(v) for v in scaled_start(model, task))
+        limits = scaled_limits(model, task)
         guess = jnp.asarray(pseudo_data(model, task.data))
         sites = _first_sites(model, task.data, task.inducing, guess)
 
         def with_batch(state: Moving, at: Array, size: Array) -> tuple[Moving, Any]:
-            return take(state, model, task.data, task.inducing, scales, at, size)
+            return take(state, model, task.data, task.inducing, scales, limits, at, size)
 
         spare = None if model.likelihood.log_concave else no_sites(model, task.inducing)
         start = Moving(scaled, optimiser.init(scaled), sites, spare)
@@ -127,6 +132,9 @@ class NaturalInMinibatches(Ascending):
         model = moved_model(model, task, state)
         view, _ = Sight(task.data, task.inducing)(model)
         q = evaluate_all(model, view, task.inducing, state.sites, indefinite=False)
+        if model.likelihood.conjugate and not np.isfinite(q.elbo):
+            # Signals far above the noise: the optimum for these hyperparameters, the careful way.
+            q = infer(model, task.data, task.inducing).q
         return task.posterior(model, q.sites, q.marginals, q.elbo, result)
 
 
@@ -170,6 +178,7 @@ def _full_step(optimiser: optax.GradientTransformation) -> Any:
         data: Observations,
         inducing: States,
         scales: Array,
+        limits: Limits,
         guess: Latent,
     ) -> tuple[Moving, Float[Array, ""], Float[Array, ""]]:
         def objective(scaled: Array) -> tuple[Float[Array, ""], Any]:
@@ -186,7 +195,7 @@ def _full_step(optimiser: optax.GradientTransformation) -> Any:
             return with_gradient(moved, data, shape, search.q) + log_prior(moved), search
 
         (value, search), gradient = jax.value_and_grad(objective, has_aux=True)(state.scaled)
-        scaled, memory = move(optimiser, state, value / len(data), gradient / len(data))
+        scaled, memory = move(optimiser, state, value / len(data), gradient / len(data), limits)
         return Moving(scaled, memory, search.q.sites), value, search.step_size
 
     return step
@@ -209,6 +218,7 @@ def _minibatch_step(optimiser: optax.GradientTransformation) -> Any:
         data: Observations,
         inducing: States,
         scales: Array,
+        limits: Limits,
         at: Int[Array, " batch"],
         size: Float[Array, ""],
     ) -> tuple[Moving, Float[Array, ""]]:
@@ -224,7 +234,7 @@ def _minibatch_step(optimiser: optax.GradientTransformation) -> Any:
             return with_gradient(moved, batch, shape, q) + log_prior(moved), (q, constant)
 
         (value, (q, here)), gradient = jax.value_and_grad(objective, has_aux=True)(state.scaled)
-        scaled, memory = move(optimiser, state, value / len(data), gradient / len(data))
+        scaled, memory = move(optimiser, state, value / len(data), gradient / len(data), limits)
         sites = _mixed(state.sites, q.target, size)
         if state.spare is None:
             return Moving(scaled, memory, sites), value
