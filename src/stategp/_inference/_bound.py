@@ -44,10 +44,11 @@ ChainSites = tuple[Sites, ...]  # one for each latent function
 
 _EPS = float(np.finfo(float).eps)
 
-# Rounding, relative to the bound or to one nat per observation, beyond which no number is given. The
-# second is for bounds that steer a search for q, which a stricter limit would end before it arrives.
+# Rounding, relative to the bound or to one nat per observation, beyond which no number is given.
+# The second is for bounds that steer a search for q: on its way from a poor start it passes places
+# with fewer digits, and a stricter limit would end it there.
 _LARGEST = 1e-6
-_LARGEST_IN_SEARCH = 1e-5
+_LARGEST_IN_SEARCH = 1e-4
 
 
 class Geometry(NamedTuple):
