@@ -190,21 +190,3 @@ class AdditivePosterior(Predicts):
         if self.fit_result is not None:
             lines.append(f"  fit {self.fit_result}")
         return "\n".join(lines)
-
-    def plot(self, **options: Any) -> Any:
-        """A figure of the effect of each input, with intervals (`level=0.95`)."""
-        from stategp import plots
-
-        return plots.plot(self, **options)
-
-    def plot_components(self, **options: Any) -> Any:
-        """The same figure as `plot`."""
-        from stategp import plots
-
-        return plots.plot_components(self, **options)
-
-    def report(self, path: Any, **options: Any) -> None:
-        """Write an HTML file with the figure, the hyperparameters and a summary of the fit."""
-        from stategp.report import write_report
-
-        write_report(self, path, **options)

@@ -24,6 +24,7 @@ from stategp._inference import (
 from stategp._models import GP, DeepGP, Path
 from stategp._posteriors._paths import Drawn, look
 from stategp._posteriors._prediction import Chain, Points, padded, predict, sample
+from stategp._posteriors._shown import Shown
 from stategp._posteriors._tells_states import TellsStates
 from stategp._runtime import as_key
 from stategp.chain import PairMarginals, Sites, prior_transitions, sample_states
@@ -71,7 +72,7 @@ class Function(TellsStates):
         return self.indefinite
 
 
-class DeepPosterior(eqx.Module):
+class DeepPosterior(Shown):
     """The posterior of a deep model: a chain of states for every function of it.
 
     `functions` has the posterior of each function by name. Predictions pass samples through the
@@ -241,24 +242,6 @@ class DeepPosterior(eqx.Module):
         if self.fit_result is not None:
             lines.append(f"  fit {self.fit_result}")
         return "\n".join(lines)
-
-    def plot(self, **options: Any) -> Any:
-        """A figure of each function of the model, with intervals (`level=0.95`)."""
-        from stategp import plots
-
-        return plots.plot(self, **options)
-
-    def plot_components(self, **options: Any) -> Any:
-        """The same figure as `plot`."""
-        from stategp import plots
-
-        return plots.plot_components(self, **options)
-
-    def report(self, path: Any, **options: Any) -> None:
-        """Write an HTML file with the figure, the hyperparameters and a summary of the fit."""
-        from stategp.report import write_report
-
-        write_report(self, path, **options)
 
 
 @functools.partial(jax.jit, static_argnames=("number", "indefinite"))

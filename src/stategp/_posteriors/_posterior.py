@@ -236,29 +236,8 @@ class Posterior(Predicts, TellsStates):
             lines.append(f"  fit {self.fit_result}")
         return "\n".join(lines)
 
-    def plot(self, **options: Any) -> Any:
-        """A figure of data, mean and intervals; with `until` (in the units of x), also a forecast.
-
-        Options are those of `sg.plots.plot`.
-        """
-        from stategp import plots
-
-        return plots.plot(self, **options)
-
-    def plot_components(self, **options: Any) -> Any:
-        """A figure of each component of the kernel; periodic ones are drawn over one period."""
-        from stategp import plots
-
-        return plots.plot_components(self, **options)
-
     def plot_checks(self, **options: Any) -> Any:
         """A figure that shows whether the model fits: calibration and residuals."""
         from stategp import plots
 
         return plots.plot_checks(self, **options)
-
-    def report(self, path: Any, **options: Any) -> None:
-        """Write a report as a single HTML file, which can be read offline."""
-        from stategp.report import write_report
-
-        write_report(self, path, **options)

@@ -17,6 +17,7 @@ from stategp._posteriors._marginals import as_targets, marginals_at
 from stategp._posteriors._pointwise import BLOCK, check_levels
 from stategp._posteriors._pointwise import padded as padded
 from stategp._posteriors._pointwise import per_point as per_point
+from stategp._posteriors._shown import Shown
 from stategp._projection import Projection
 from stategp._runtime import as_key, pad_last, padded_size
 from stategp.chain import PairMarginals, sample_states
@@ -27,7 +28,7 @@ Latent = Float[Array, "points *latents"]  # one column per latent function if th
 States = Float[Array, " states"]
 
 
-class Predicts(eqx.Module):
+class Predicts(Shown):
     """Methods shared by all posteriors that predict f at new points."""
 
     model: eqx.AbstractVar[Any]
