@@ -68,7 +68,7 @@ def test_counts_with_exposure_in_any_kind_of_frame():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"horizon": "7d", "folds": 20}, "at most 7 fit in"),
+        ({"horizon": "7d", "folds": 20}, "at most 7 are possible"),
         ({"horizon": "soon"}, "not a duration"),
         ({"horizon": "7d", "folds": 0}, "folds must be a whole number of at least 1"),
         ({"horizon": "7d", "folds": 1, "level": 95}, "between 0 and 1"),
