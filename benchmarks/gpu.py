@@ -15,7 +15,7 @@ import numpy as np
 
 import stategp as sg
 from benchmarks.ours import bound, bound_and_gradients, natural_step
-from stategp._data import WIDEST, cut_cells, observe, pack_rows
+from stategp._data import WIDEST, cut_cells, cut_short_cells, observe, pack_rows
 from stategp._inference import Sight, fastest_rate
 from stategp._runtime._shapes import pad_inducing
 from stategp.parameters import to_vector
@@ -51,10 +51,8 @@ def measure(n, m, likelihood):
     found = {"likelihood": likelihood, "n": n, "m": m, "pack": time.perf_counter() - began}
     views = {type(view).__name__: view}
     if likelihood == "gaussian":
-        cells = cut_cells(
-            np.asarray(data.x), np.asarray(inducing), WIDEST / (2 * fastest_rate(model)), n
-        )
-        views["Rows"], _ = pack_rows(data, cells, y)
+        place = np.asarray(data.x), np.asarray(inducing), WIDEST / (2 * fastest_rate(model))
+        views["Rows"], _ = pack_rows(data, cut_short_cells(*place) or cut_cells(*place, n), y)
     size, vector = jnp.asarray(1.0), jnp.asarray(to_vector(model))
     for name, view in views.items():
         sites = tuple(

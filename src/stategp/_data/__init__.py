@@ -1,5 +1,6 @@
 """In what shape the data travels."""
 
+from stategp._data._cells import WIDEST, cut_cells, cut_short_cells
 from stategp._data._observations import (
     AtInducing,
     Column,
@@ -15,7 +16,7 @@ from stategp._data._observations import (
     relative_inputs,
     traced_inputs,
 )
-from stategp._data._packing import WIDEST, cut_cells, pack_moments, pack_rows, pad_observations
+from stategp._data._packing import pack_moments, pack_rows, pad_observations
 from stategp._data._table import (
     Observed,
     Table,
@@ -41,6 +42,7 @@ __all__ = [
     "check_support",
     "column_names",
     "cut_cells",
+    "cut_short_cells",
     "distinct_inputs",
     "extra_values",
     "inputs_as_given",

@@ -3,7 +3,7 @@
 Inference knows the mean and variance of f at some inputs, the nodes, and wants the expected log
 density of all observations and its derivatives there. `Observations` has a node for each of them.
 `Rows` has many observations to a cell, a short stretch of x on which the mean and the variance of
-f are as good as polynomials: a cell has sixteen nodes, f at its observations is interpolated from
+f are as good as polynomials: a cell has few nodes, f at its observations is interpolated from
 them, and the derivatives go back to the nodes by the transpose. For Gaussian observations all of
 that depends on the data through sums that never change: `Moments`, in which nothing is left that
 grows with the number of observations.
@@ -26,7 +26,7 @@ Latent = Float[Array, "nodes *latents"]  # one column per latent function if the
 Nodes = Float[Array, " nodes"]
 Origin = int | float
 
-ORDER = 16  # nodes of a cell
+ORDER = 16  # nodes of a cell, unless there are observations enough to cut short ones
 
 
 class Expected(NamedTuple):
@@ -134,6 +134,11 @@ class InCells(View):
     def total(self) -> Float[Array, ""]:
         return self.total_weight
 
+    @property
+    def order(self) -> int:
+        """How many nodes a cell has."""
+        return self.cell_nodes.shape[1]
+
 
 class Rows(InCells):
     """Observations in rows of equal width, each row inside one cell; rows come in blocks.
@@ -152,7 +157,7 @@ class Rows(InCells):
         self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
     ) -> Expected:
         def visit(block: "_Block") -> tuple[Array, Array]:
-            T = chebyshev(block.t)
+            T = chebyshev(block.t, self.order)
             at = _interpolate(block.mean, T), jnp.maximum(_interpolate(block.variance, T), 0.0)
             value, slope, curvature = likelihood.expected_slopes(block.y, *at, block.extra)
             if clip:
@@ -169,7 +174,7 @@ class Rows(InCells):
     ) -> Float[Array, ""]:
         @jax.checkpoint
         def visit(block: "_Block") -> Array:
-            T = chebyshev(block.t)
+            T = chebyshev(block.t, self.order)
             at = _interpolate(block.mean, T), jnp.maximum(_interpolate(block.variance, T), 0.0)
             values = likelihood.expected_log_density(block.y, *at, block.extra)
             return jnp.sum(block.weights * values)
@@ -178,7 +183,7 @@ class Rows(InCells):
 
     def start(self, likelihood: Likelihood, guess: Any, shift: Latent) -> tuple[Latent, Latent]:
         def visit(block: "_Block", guess: Array) -> Array:
-            T = chebyshev(block.t)
+            T = chebyshev(block.t, self.order)
             uncertain = likelihood.guess_variance(guess)
             _, slope, curvature = likelihood.expected_slopes(block.y, guess, uncertain, block.extra)
             precision = positive_precision(likelihood, curvature)
@@ -214,8 +219,8 @@ class Rows(InCells):
     def _coefficients(self, values: Latent) -> Array:
         """Chebyshev coefficients of a function given at the nodes, for every row."""
         cells = values.reshape(*self.cell_nodes.shape, -1)
-        coefficients = jnp.einsum("kj,cjl->clk", to_coefficients(), cells)[self.cell]
-        return coefficients.reshape(*self.filled.shape, -1, ORDER)
+        coefficients = jnp.einsum("kj,cjl->clk", to_coefficients(self.order), cells)
+        return coefficients[self.cell].reshape(*self.filled.shape, -1, self.order)
 
     def _to_nodes(self, back: Float[Array, "blocks block latents order"], like: Latent) -> Latent:
         """Derivatives in coefficients, row by row → derivatives in values at the nodes."""
@@ -223,7 +228,7 @@ class Rows(InCells):
         cells = jax.ops.segment_sum(
             rows, self.cell, num_segments=len(self.cell_nodes), indices_are_sorted=True
         )
-        return jnp.einsum("kj,clk->cjl", to_coefficients(), cells).reshape(like.shape)
+        return jnp.einsum("kj,clk->cjl", to_coefficients(self.order), cells).reshape(like.shape)
 
     def _visit(self, visit: Any, mean: Latent, variance: Latent, *more: Array) -> Any:
         """One block after another, so that memory stays bounded."""

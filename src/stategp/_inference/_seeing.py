@@ -10,6 +10,7 @@ from stategp._data import (
     Observations,
     View,
     cut_cells,
+    cut_short_cells,
     pack_moments,
     pack_rows,
     pad_observations,
@@ -64,7 +65,8 @@ class Sight:
         if isinstance(model.likelihood, Gaussian) and np.all(extra == extra[0]):
             self.view, self.guess = pack_moments(self.data, cells), jnp.zeros(())
         else:
-            self.view, self.guess = pack_rows(self.data, cells, guess)
+            short = cut_short_cells(x, self.inducing, widest)
+            self.view, self.guess = pack_rows(self.data, short or cells, guess)
 
 
 @jax.jit
