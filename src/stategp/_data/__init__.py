@@ -16,6 +16,7 @@ from stategp._data._observations import (
     traced_inputs,
 )
 from stategp._data._packing import WIDEST, cut_cells, pack_moments, pack_rows, pad_observations
+from stategp._data._pooled import Pooled, can_pool, pool
 from stategp._data._table import (
     Observed,
     Table,
@@ -34,10 +35,12 @@ __all__ = [
     "Moments",
     "Observations",
     "Observed",
+    "Pooled",
     "Rows",
     "Table",
     "View",
     "as_columns",
+    "can_pool",
     "check_support",
     "column_names",
     "cut_cells",
@@ -53,6 +56,7 @@ __all__ = [
     "pad_observations",
     "place_all",
     "place_inducing",
+    "pool",
     "relative_inputs",
     "traced_inputs",
 ]

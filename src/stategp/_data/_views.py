@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from stategp.likelihoods import Likelihood
 from stategp.parameters import all_parameters
@@ -148,6 +148,12 @@ class Rows(InCells):
     extra: Float[Array, "..."]  # one number if all are the same
     weights: Float[Array, "..."]
 
+    def only(self, cells: Bool[Array, " cells"]) -> "Rows":
+        """The observations in some of the cells; blocks without any cost nothing."""
+        kept = cells[self.cell].reshape(self.filled.shape)
+        filled = jnp.where(kept, self.filled, 0)
+        return eqx.tree_at(lambda rows: rows.filled, self, filled)
+
     def expected(
         self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
     ) -> Expected:
@@ -235,7 +241,10 @@ class Rows(InCells):
             inside = jnp.arange(width)[None] < block.filled[:, None]
             block = block._replace(weights=jnp.where(inside, block.weights, 0.0))
             block = block._replace(extra=jnp.broadcast_to(block.extra, block.t.shape))
-            return None, visit(block, *rest)
+            like = jax.eval_shape(visit, block, *rest)
+            nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+            seen = jnp.any(block.filled > 0)
+            return None, jax.lax.cond(seen, visit, lambda *_: nothing, block, *rest)
 
         return jax.lax.scan(step, None, (blocks, *more))[1]
 

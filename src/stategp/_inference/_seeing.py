@@ -9,10 +9,12 @@ from stategp._data import (
     WIDEST,
     Observations,
     View,
+    can_pool,
     cut_cells,
     pack_moments,
     pack_rows,
     pad_observations,
+    pool,
 )
 from stategp._inference._starting_values import pseudo_data
 from stategp._models import GP
@@ -64,7 +66,9 @@ class Sight:
         if isinstance(model.likelihood, Gaussian) and np.all(extra == extra[0]):
             self.view, self.guess = pack_moments(self.data, cells), jnp.zeros(())
         else:
-            self.view, self.guess = pack_rows(self.data, cells, guess)
+            rows, self.guess = pack_rows(self.data, cells, guess)
+            pooled = can_pool(model.likelihood, self.data)
+            self.view = pool(rows, model.likelihood, self.data, cells) if pooled else rows
 
 
 @jax.jit
