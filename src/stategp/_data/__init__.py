@@ -25,7 +25,7 @@ from stategp._data._table import (
     observe_table,
     place_all,
 )
-from stategp._data._views import Expected, Moments, Rows, View
+from stategp._data._views import Expected, Moments, Rows, View, learns
 
 __all__ = [
     "WIDEST",
@@ -47,6 +47,7 @@ __all__ = [
     "distinct_inputs",
     "extra_values",
     "inputs_as_given",
+    "learns",
     "numbers",
     "observation_weights",
     "observe",

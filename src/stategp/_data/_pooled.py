@@ -11,6 +11,8 @@ Whether the nodes interpolate φ depends on q: it is seen by the last Chebyshev 
 checked in every cell each time. The other cells are passed over row by row.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,7 +59,7 @@ class Pooled(InCells):
 
         def with_rows() -> Expected:
             rest = self.rows.only(~smooth).expected(likelihood, mean, variance, clip=clip)
-            return Expected(*(a + b for a, b in zip(pooled, rest, strict=True)))
+            return Expected(*(a + b for a, b in zip(pooled[:3], rest[:3], strict=True)))
 
         return jax.lax.cond(jnp.all(smooth), lambda: pooled, with_rows)
 
@@ -68,10 +70,8 @@ class Pooled(InCells):
         sizes = jnp.max(jnp.abs(cells), axis=-1)
         return jnp.all(jnp.max(jnp.abs(last), axis=-1) <= _ACCURACY * sizes, axis=0)
 
-    def log_density(
-        self, likelihood: Likelihood, mean: Latent, variance: Latent
-    ) -> Float[Array, ""]:
-        return self.rows.log_density(likelihood, mean, variance)
+    def parameter_slopes(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Any:
+        return self.rows.parameter_slopes(likelihood, mean, variance)
 
     def start(self, likelihood: Likelihood, guess: Array, shift: Latent) -> tuple[Latent, Latent]:
         return self.rows.start(likelihood, guess, shift)

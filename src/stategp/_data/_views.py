@@ -11,6 +11,7 @@ grows with the number of observations.
 
 import abc
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -35,6 +36,7 @@ class Expected(NamedTuple):
     value: Float[Array, ""]
     slope: Latent
     curvature: Latent
+    parameters: Any = None  # its derivatives in the parameters of the likelihood, if asked for
 
 
 class View(eqx.Module):
@@ -67,20 +69,42 @@ class View(eqx.Module):
         """One pass over the data. `clip` makes positive curvatures zero, one by one."""
 
     @abc.abstractmethod
-    def log_density(
-        self, likelihood: Likelihood, mean: Latent, variance: Latent
-    ) -> Float[Array, ""]:
-        """Σ E[log p(y | f)], to be differentiated in the parameters of the likelihood only."""
+    def parameter_slopes(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Any:
+        """Derivatives of Σ E[log p(y | f)] in the parameters of the likelihood, shaped as it is."""
 
-    def fit(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Float[Array, ""]:
-        """Σ E[log p(y | f)], to be differentiated once in reverse, in everything."""
-        mean_here, variance_here = jax.lax.stop_gradient((mean, variance))
-        expected = jax.lax.stop_gradient(self.expected(likelihood, mean_here, variance_here))
-        moved = jnp.sum(expected.slope * (mean - mean_here))
-        moved += jnp.sum(expected.curvature * (variance - variance_here))
-        if not any(parameter.learned for parameter in all_parameters(likelihood)):
-            return expected.value + moved
-        return self.log_density(likelihood, mean_here, variance_here) + moved
+    def expected_and_parameters(
+        self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
+    ) -> Expected:
+        """`expected` and `parameter_slopes`."""
+        expected = self.expected(likelihood, mean, variance, clip=clip)
+        return expected._replace(parameters=self.parameter_slopes(likelihood, mean, variance))
+
+    def fit(
+        self,
+        likelihood: Likelihood,
+        mean: Latent,
+        variance: Latent,
+        expected: Expected | None = None,
+    ) -> Float[Array, ""]:
+        """Σ E[log p(y | f)], to be differentiated once in reverse, in everything.
+
+        `expected` is what a pass over the data found at the same values, if there was one.
+        """
+        here = jax.lax.stop_gradient((likelihood, mean, variance))
+        learned = learns(likelihood)
+        if expected is None:
+            expected = self.expected_and_parameters(*here) if learned else self.expected(*here)
+        elif learned and expected.parameters is None:
+            expected = expected._replace(parameters=self.parameter_slopes(*here))
+        expected = jax.lax.stop_gradient(expected)
+        slopes = [expected.slope, expected.curvature]
+        now, then = [mean, variance], list(here[1:])
+        if learned:
+            slopes += jax.tree.leaves(expected.parameters)
+            now += jax.tree.leaves(_parameters(likelihood))
+            then += jax.tree.leaves(_parameters(here[0]))
+        changes = zip(slopes, now, then, strict=True)
+        return expected.value + sum(jnp.sum(slope * (a - b)) for slope, a, b in changes)
 
     @abc.abstractmethod
     def start(self, likelihood: Likelihood, guess: Any, shift: Latent) -> tuple[Latent, Latent]:
@@ -89,6 +113,23 @@ class View(eqx.Module):
     @abc.abstractmethod
     def highest(self, likelihood: Likelihood) -> Float[Array, ""]:
         """The log density of all observations that no f can exceed."""
+
+
+def learns(likelihood: Likelihood) -> bool:
+    """Whether the likelihood has parameters that are to be learned."""
+    return any(parameter.learned for parameter in all_parameters(likelihood))
+
+
+def slopes_in_parameters(
+    function: Callable[[Likelihood], Float[Array, ""]], likelihood: Likelihood
+) -> Any:
+    """The gradient of a function of the likelihood, shaped as the likelihood is."""
+    varied, rest = eqx.partition(likelihood, eqx.is_inexact_array)
+    return jax.grad(lambda varied: function(eqx.combine(varied, rest)))(varied)
+
+
+def _parameters(likelihood: Likelihood) -> Any:
+    return eqx.filter(likelihood, eqx.is_inexact_array)
 
 
 # --- interpolation -----------------------------------------------------------------------------
@@ -157,30 +198,35 @@ class Rows(InCells):
     def expected(
         self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
     ) -> Expected:
-        def visit(block: "_Block") -> tuple[Array, Array]:
+        return self._expected(likelihood, mean, variance, clip, learn=False)
+
+    def expected_and_parameters(
+        self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
+    ) -> Expected:
+        return self._expected(likelihood, mean, variance, clip, learn=True)
+
+    def _expected(
+        self, likelihood: Likelihood, mean: Latent, variance: Latent, clip: bool, learn: bool
+    ) -> Expected:
+        def visit(block: "_Block") -> tuple[Array, Array, Any]:
             T = chebyshev(block.t)
-            at = _interpolate(block.mean, T), jnp.maximum(_interpolate(block.variance, T), 0.0)
+            at = _latent(block, T)
             value, slope, curvature = likelihood.expected_slopes(block.y, *at, block.extra)
             if clip:
                 curvature = jnp.minimum(curvature, 0.0)
             back = jnp.stack([_collect(block.weights, part, T) for part in (slope, curvature)])
-            return jnp.sum(block.weights * value), back
+            parameters = _block_slopes(likelihood, block, at) if learn else None
+            return jnp.sum(block.weights * value), back, parameters
 
-        values, back = self._visit(visit, mean, variance)
+        values, back, parameters = self._visit(visit, mean, variance)
         slope, curvature = (self._to_nodes(back[:, i], mean) for i in range(2))
-        return Expected(jnp.sum(values), slope, curvature)
+        return Expected(jnp.sum(values), slope, curvature, _sum_blocks(parameters))
 
-    def log_density(
-        self, likelihood: Likelihood, mean: Latent, variance: Latent
-    ) -> Float[Array, ""]:
-        @jax.checkpoint
-        def visit(block: "_Block") -> Array:
-            T = chebyshev(block.t)
-            at = _interpolate(block.mean, T), jnp.maximum(_interpolate(block.variance, T), 0.0)
-            values = likelihood.expected_log_density(block.y, *at, block.extra)
-            return jnp.sum(block.weights * values)
+    def parameter_slopes(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Any:
+        def visit(block: "_Block") -> Any:
+            return _block_slopes(likelihood, block, _latent(block, chebyshev(block.t)))
 
-        return jnp.sum(self._visit(visit, mean, variance))
+        return _sum_blocks(self._visit(visit, mean, variance))
 
     def start(self, likelihood: Likelihood, guess: Any, shift: Latent) -> tuple[Latent, Latent]:
         def visit(block: "_Block", guess: Array) -> Array:
@@ -268,6 +314,25 @@ def _interpolate(coefficients: Float[Array, "block latents order"], T: list[Arra
     return functions[0] if len(functions) == 1 else jnp.stack(functions, axis=-1)
 
 
+def _latent(block: _Block, T: list[Array]) -> tuple[Array, Array]:
+    """Mean and variance of f at the observations."""
+    return _interpolate(block.mean, T), jnp.maximum(_interpolate(block.variance, T), 0.0)
+
+
+def _block_slopes(likelihood: Likelihood, block: _Block, at: tuple[Array, Array]) -> Any:
+    """`parameter_slopes` of one block, whose f is known at the observations."""
+    return slopes_in_parameters(
+        lambda moved: jnp.sum(
+            block.weights * moved.expected_log_density(block.y, *at, block.extra)
+        ),
+        likelihood,
+    )
+
+
+def _sum_blocks(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), tree)
+
+
 def _collect(weights: Array, values: Array, T: list[Array]) -> Float[Array, "block latents order"]:
     """The transpose of `_interpolate`."""
     functions = [values] if values.ndim == weights.ndim else list(jnp.moveaxis(values, -1, 0))
@@ -305,10 +370,15 @@ class Moments(InCells):
     ) -> Expected:
         noise = likelihood.variance.value + self.extra
         pull = self.excess + self.weights * (self.reference - (mean - self.offset))
-        value = self.log_density(likelihood, mean, variance)
+        value = self._log_density(likelihood, mean, variance)
         return Expected(value, pull / noise, -self.weights / (2 * noise))
 
-    def log_density(self, likelihood: Any, mean: Latent, variance: Latent) -> Float[Array, ""]:
+    def parameter_slopes(self, likelihood: Any, mean: Latent, variance: Latent) -> Any:
+        return slopes_in_parameters(
+            lambda moved: self._log_density(moved, mean, variance), likelihood
+        )
+
+    def _log_density(self, likelihood: Any, mean: Latent, variance: Latent) -> Float[Array, ""]:
         noise = likelihood.variance.value + self.extra
         r = self.reference - (mean - self.offset)
         squares = self.spread + jnp.sum(2 * self.excess * r + self.weights * (r**2 + variance))

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.special
 from jax.scipy.special import gammaln, ndtr
 from jaxtyping import PRNGKeyArray
 
@@ -156,7 +157,7 @@ class Binomial(Likelihood):
         return all_slopes(lambda m, v: self.expected_log_density(y, m, v, extra), mean, variance)
 
     def statistics(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray | None:
-        return np.stack([extra - y, y, np.asarray(_log_ways(y, extra))])
+        return np.stack([extra - y, y, _log_ways(y, extra, scipy.special.gammaln)])
 
     def expected_features(
         self, mean: Points, variance: Points
@@ -189,7 +190,7 @@ class Binomial(Likelihood):
         return jnp.zeros_like(y)
 
 
-def _log_ways(y: Points, trials: Points) -> Points:
+def _log_ways(y: Any, trials: Any, gammaln: Any = gammaln) -> Any:
     """The logarithm of the number of ways to have y successes."""
     return gammaln(trials + 1) - gammaln(y + 1) - gammaln(trials - y + 1)
 
@@ -203,8 +204,8 @@ def _expected_log_probabilities(
         value, slope, curvature = (jnp.stack(both) for both in zip(no, yes, strict=True))
         return value, slope, curvature
     sign = jnp.array([-1.0, 1.0]).reshape(2, *[1] * mean.ndim)
-    twice = (jnp.broadcast_to(v, (2, *v.shape)) for v in (mean, variance))
-    return expectation_and_slopes(lambda f: log_cdf(link, sign * f), *twice, order)
+    mean, variance = (jnp.broadcast_to(v, (2, *v.shape)) for v in (mean, variance))
+    return expectation_and_slopes(lambda f: log_cdf(link, sign * f), mean, variance, order)
 
 
 def _scores(link: str, y: np.ndarray, trials: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.special
 from jax.scipy.special import gammaln
 from jaxtyping import Array, PRNGKeyArray
 
@@ -50,7 +51,7 @@ class Poisson(Likelihood):
         return y * (mean + jnp.log(extra)) - rate - gammaln(y + 1)
 
     def statistics(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray | None:
-        return np.stack([y, extra, y * np.log(extra) - np.asarray(gammaln(y + 1))])
+        return np.stack([y, extra, y * np.log(extra) - scipy.special.gammaln(y + 1)])
 
     def expected_features(
         self, mean: Points, variance: Points
