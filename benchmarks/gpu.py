@@ -49,10 +49,9 @@ def measure(n, m, likelihood):
     view, _ = Sight(data, inducing)(model)
     jax.block_until_ready(view)
     found = {"likelihood": likelihood, "n": n, "m": m, "pack": time.perf_counter() - began}
-    views = {type(view).__name__: view}
-    if likelihood == "gaussian":
-        place = np.asarray(data.x), np.asarray(inducing), WIDEST / (2 * fastest_rate(model))
-        views["Rows"], _ = pack_rows(data, cut_short_cells(*place) or cut_cells(*place, n), y)
+    place = np.asarray(data.x), np.asarray(inducing), WIDEST / (2 * fastest_rate(model))
+    rows, _ = pack_rows(data, cut_short_cells(*place) or cut_cells(*place, n), y)
+    views = {type(view).__name__: view, "Rows": rows}
     size, vector = jnp.asarray(1.0), jnp.asarray(to_vector(model))
     for name, view in views.items():
         sites = tuple(

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit
 
 import stategp as sg
 from stategp import kernels as k
-from stategp._data import Moments, Observations, Rows, cut_cells, observe
+from stategp._data import Moments, Observations, Pooled, Rows, cut_cells, observe
 from stategp._inference import Collapsed, Sight
 from stategp._inference._seeing import fastest_rate
 from stategp.parameters import to_vector
@@ -21,6 +22,7 @@ X = np.sort(
 F = np.sin(X)
 Z = jnp.array([0.3, 2.0, 3.3, 5.0, 8.8])  # data beyond both ends, on a location, and a gap
 SMOOTH = k.Matern32(variance=1.3, lengthscale=4.0)
+TRIALS = RNG.integers(1, 9, N)
 
 CASES = {
     "gaussian": (
@@ -45,7 +47,32 @@ CASES = {
         sg.GP(SMOOTH, "poisson"),
         RNG.poisson(np.exp(F)).astype(float),
         {"weights": RNG.uniform(0.5, 2.0, N)},
-        Rows,
+        Pooled,
+    ),
+    "labels": (sg.GP(SMOOTH, "bernoulli"), 1.0 * (RNG.uniform(size=N) < expit(2 * F)), {}, Pooled),
+    "steep labels": (  # where f changes its sign, it bends too much for sums
+        sg.GP(k.Matern52(variance=400.0, lengthscale=4.0), "bernoulli"),
+        1.0 * (F > 0),
+        {},
+        Pooled,
+    ),
+    "binomial, probit": (
+        sg.GP(SMOOTH, sg.likelihoods.Binomial(link="probit")),
+        RNG.binomial(TRIALS, expit(F)).astype(float),
+        {"extras": {"trials": TRIALS}},
+        Pooled,
+    ),
+    "levels": (
+        sg.GP(SMOOTH, sg.likelihoods.Ordinal(levels=3)),
+        np.digitize(F + RNG.logistic(size=N), [-0.7, 0.6]).astype(float),
+        {},
+        Pooled,
+    ),
+    "gamma": (
+        sg.GP(SMOOTH, sg.likelihoods.Gamma(shape=3.0)),
+        RNG.gamma(3.0, np.exp(F) / 3.0),
+        {},
+        Pooled,
     ),
     "student-t": (
         sg.GP(SMOOTH, sg.likelihoods.StudentT(scale=0.2)),

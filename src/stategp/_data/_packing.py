@@ -15,7 +15,15 @@ from jaxtyping import Array, Float, Int
 
 from stategp._data._cells import Cells
 from stategp._data._observations import AtInducing, Observations
-from stategp._data._views import ORDER, Moments, Rows, chebyshev, to_coefficients
+from stategp._data._views import (
+    ORDER,
+    Moments,
+    Rows,
+    chebyshev,
+    clenshaw,
+    row_sums,
+    to_coefficients,
+)
 from stategp._runtime import pad_last, padded_blocks, padded_size
 
 _CACHED = 16_384  # observations that are looked at together on a CPU: they stay in its cache
@@ -23,7 +31,7 @@ _MANY = 2**25  # and on devices that want work for many cores
 _HELD = 2**20  # and those that are copied together on a CPU while moments are summed
 _WIDTHS = (16, 32, 64, 128, 256, 512)
 _DEGREES = 8  # coefficients of the reference that Gaussian observations are measured from
-_SAMPLE = 32  # entries of a row that the reference is fitted to
+_SAMPLE = 16  # entries of a row that the reference is fitted to
 
 
 class _Layout(NamedTuple):
@@ -105,11 +113,11 @@ def _fill(
     return [_places(picked[0], low, high, jnp), *picked[1:]]
 
 
-def _one_if_equal(column: Any) -> np.ndarray:
+def one_if_equal(column: Any) -> np.ndarray:
     """A single number if all are the same."""
     values = np.asarray(column)
-    equal = values.strides[0] == 0 or np.all(values == values[0])
-    return np.asarray(values[0]) if equal else values
+    repeated = values.strides[0] == 0  # a single number in memory
+    return np.asarray(values[0]) if repeated or np.all(values == values[0]) else values
 
 
 def pack_rows(
@@ -130,7 +138,7 @@ def pack_rows(
         size = block * padded_blocks(used / block)
     layout = layout.part(0, size)
     x = np.asarray(data.x)
-    columns = [np.asarray(data.y), _one_if_equal(data.extra), _one_if_equal(data.weights), guess]
+    columns = [np.asarray(data.y), one_if_equal(data.extra), one_if_equal(data.weights), guess]
     if on_device:
         parts = [
             _fill_on_device(cells, layout.part(start, block), x, columns)
@@ -165,7 +173,7 @@ def pack_moments(data: Observations, cells: Cells, *, on_device: bool | None = N
     on_device = jax.default_backend() != "cpu" if on_device is None else on_device
     fill, together = (_fill_on_device, _MANY) if on_device else (_fill_on_host, _HELD)
     x, y, weights = (np.asarray(v) for v in (data.x, data.y, data.weights))
-    columns = [y, _one_if_equal(weights)]
+    columns = [y, one_if_equal(weights)]
     nodes, offset = cells.nodes(), float(np.mean(y))
     layout = _lay_out(cells)
     reference = _reference(cells, layout, x, columns, offset)
@@ -223,14 +231,11 @@ def _moment_rows(
 ) -> tuple[Array, Array, Array]:
     """Σ w T_k and Σ w (y − reference) T_k of every row, and Σ w (y − reference)² of all."""
     weights = jnp.where(jnp.arange(t.shape[1])[None] < count[:, None], weights, 0.0)
+    excess = y - offset - clenshaw(reference, t)
     T = chebyshev(t)
-    smooth = sum((reference[:, k, None] * T[k] for k in range(_DEGREES)), start=jnp.zeros(()))
-    excess = y - offset - smooth
-    sums = [
-        jnp.stack([jnp.sum(weights * f * term, axis=1) for term in T], axis=1)
-        for f in (jnp.ones_like(y), excess)
-    ]
-    return sums[0], sums[1], jnp.sum(weights * excess**2)
+    plain = row_sums([weights * term for term in T])
+    pull = row_sums([weights * excess * term for term in T])
+    return jnp.stack(plain, axis=1), jnp.stack(pull, axis=1), jnp.sum(weights * excess**2)
 
 
 def _reference(
@@ -241,16 +246,17 @@ def _reference(
     It need not be the closest one: what it leaves stays in the excess. So a few entries of each
     row will do. The normal equations follow from T_j T_k = (T_{j+k} + T_{j−k})/2.
     """
-    stride = -(-layout.filled // _SAMPLE)
-    counts = -(-layout.filled // stride)
+    counts = np.minimum(layout.filled, _SAMPLE)
+    entry = np.arange(_SAMPLE)
     plain = np.zeros((len(cells.first), 2 * _DEGREES - 1))
     targets = np.zeros((len(cells.first), _DEGREES))
     step = max(_HELD // _SAMPLE, 1)
     for start in range(0, len(layout.first), step):
         rows = slice(start, start + step)
-        cell, entry = layout.cell[rows], np.arange(_SAMPLE)
-        inside = entry < counts[rows, None]
-        at = layout.first[rows, None] + np.where(inside, entry * stride[rows, None], 0)
+        cell, count = layout.cell[rows], counts[rows, None]
+        inside = entry < count
+        apart = entry * (layout.filled[rows, None] - 1) // np.maximum(count - 1, 1)
+        at = layout.first[rows, None] + np.where(inside, apart, 0)
         y, weights = (v[at] if v.ndim else v for v in columns)
         weights = np.where(inside, weights, 0.0)
         excess = weights * (y - offset)
