@@ -71,7 +71,7 @@ def _pick(column: Any, first: Any, filled: Any, width: int, xp: ModuleType) -> A
     """Rows of a column; entries beyond those filled repeat its last."""
     if column.ndim == 0:
         return column
-    return column[first[:, None] + xp.minimum(xp.arange(width), filled[:, None] - 1)]
+    return column[first[:, None] + xp.minimum(xp.arange(width)[None], filled[:, None] - 1)]
 
 
 def _places(x: Any, low: Any, high: Any, xp: ModuleType) -> Any:
