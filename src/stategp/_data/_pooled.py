@@ -73,7 +73,7 @@ class Pooled(InCells):
         return self.rows.start(likelihood, guess, shift)
 
     def highest(self, likelihood: Likelihood) -> Float[Array, ""]:
-        return self.rows.highest(likelihood)
+        return jnp.zeros(()) if likelihood.discrete else self.rows.highest(likelihood)
 
 
 def can_pool(likelihood: Likelihood) -> bool:
