@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stategp as sg
-from stategp._data import _cells, _packing, cut_cells, cut_short_cells, observe
+from stategp._data import _cells, _packing, cut_cells, cut_short_cells, observe, pool
 from stategp._data._views import ORDER
 
 RNG = np.random.default_rng(3)
@@ -55,6 +55,19 @@ def test_a_device_sums_the_same_moments(small_blocks):
     host, device = (_packing.pack_moments(data, cells, on_device=there) for there in (False, True))
     for a, b in zip(jax.tree.leaves(host), jax.tree.leaves(device), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+def test_a_device_sums_the_same_statistics(small_blocks, likelihood):
+    model = sg.GP(sg.kernels.Matern32(), likelihood)
+    data = observe(X, 1.0 * (Y > 1e3), model.likelihood, weights=WEIGHTS)
+    cells = cut_cells(data.x, Z - data.origin, 0.7, len(X))
+    rows, _ = _packing.pack_rows(data, cells, Y, on_device=True)
+    host, device = (
+        pool(rows, model.likelihood, data, cells, on_device=there).statistics
+        for there in (False, True)
+    )
+    np.testing.assert_allclose(host, device, rtol=1e-12, atol=1e-12)
 
 
 def test_moments_are_sums_over_the_data():

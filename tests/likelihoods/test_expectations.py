@@ -185,7 +185,7 @@ def test_what_is_read_of_an_observation_gives_its_log_density(name: str) -> None
         return features, likelihood.expected_slopes(y, mean, variance, extra)
 
     features, slopes = both(jnp.asarray(y), jnp.asarray(extra))
-    read = likelihood.statistics(y, extra)
+    read = likelihood.statistics(jnp.asarray(y), jnp.asarray(extra))
     for ours, theirs in zip(features, slopes, strict=True):
         np.testing.assert_allclose(np.sum(read * ours, axis=0), theirs, rtol=1e-12, atol=1e-14)
 

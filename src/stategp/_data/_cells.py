@@ -26,6 +26,9 @@ class Cells(NamedTuple):
     high: np.ndarray
     order: int = ORDER  # how many nodes each has
 
+    def part(self, some: slice) -> "Cells":
+        return Cells(self.first[some], self.size[some], self.low[some], self.high[some], self.order)
+
     def nodes(self) -> np.ndarray:
         half = (self.high - self.low)[:, None] / 2
         nodes = self.low[:, None] + half * (1 + chebyshev_nodes(self.order))

@@ -15,8 +15,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from stategp._data._cells import Cells
+from stategp._data._observations import Observations
 from stategp._data._views import (
     ORDER,
     Expected,
@@ -29,6 +32,7 @@ from stategp.likelihoods import Likelihood
 
 # How large the last two coefficients may be, relative to the function: those left out are smaller.
 _ACCURACY = 1e-11
+_HELD = 2**18  # observations that are summed up together
 
 Features = Float[Array, "_ nodes"]  # one row for each
 
@@ -76,30 +80,70 @@ class Pooled(InCells):
         return jnp.zeros(()) if likelihood.discrete else self.rows.highest(likelihood)
 
 
-def can_pool(likelihood: Likelihood) -> bool:
+def can_pool(likelihood: Likelihood, data: Observations) -> bool:
     """Whether p(y | f) reads few numbers of y."""
-    if likelihood.latents > 1:
-        return False
-    one = jax.ShapeDtypeStruct((1,), float)
-    return jax.eval_shape(likelihood.statistics, one, one) is not None
+    first = np.asarray(data.y)[:1], np.asarray(data.extra)[:1]
+    return likelihood.latents == 1 and likelihood.statistics(*first) is not None
 
 
-@jax.jit
-def _statistics(rows: Rows, likelihood: Likelihood) -> Features:
-    def statistics(y: Array, extra: Array) -> Array:
-        values = likelihood.statistics(y, extra)
-        assert values is not None
-        return values
+def pool(
+    rows: Rows,
+    likelihood: Likelihood,
+    data: Observations,
+    cells: Cells,
+    *,
+    on_device: bool | None = None,
+) -> Pooled:
+    """The sums of the cells, beside the rows of all observations.
 
-    return rows.summed(statistics)
-
-
-def pool(rows: Rows, likelihood: Likelihood) -> Pooled:
-    """The sums of the cells, beside the rows of all observations."""
+    `on_device`: who sums; by default the device unless it is a CPU, for which NumPy needs no
+    program to be compiled.
+    """
+    on_device = jax.default_backend() != "cpu" if on_device is None else on_device
+    sums = _sums_on_device(rows, likelihood) if on_device else _sums(likelihood, data, cells, rows)
     return Pooled(
         cell_nodes=rows.cell_nodes,
         total_weight=rows.total_weight,
         origin=rows.origin,
         rows=rows,
-        statistics=_statistics(rows, likelihood),
+        statistics=sums,
     )
+
+
+@jax.jit
+def _sums_on_device(rows: Rows, likelihood: Likelihood) -> Features:
+    return rows.summed(likelihood.statistics)
+
+
+def _sums(likelihood: Likelihood, data: Observations, cells: Cells, rows: Rows) -> Features:
+    """The same by NumPy, some cells at a time."""
+    columns = [np.asarray(v) for v in (data.x, data.y, data.extra, data.weights)]
+    parts = []
+    start = 0
+    while start < len(cells.first):
+        ahead = np.searchsorted(cells.first, cells.first[start] + _HELD, side="right") - 1
+        stop = max(int(ahead), start + 1)
+        stop = len(cells.first) if cells.first[start] + _HELD >= len(columns[0]) else stop
+        parts.append(_sums_of(likelihood, columns, cells.part(slice(start, stop))))
+        start = stop
+    sums = np.concatenate(parts, axis=1) @ to_coefficients()
+    statistics = np.zeros((len(sums), *rows.cell_nodes.shape))
+    statistics[:, : sums.shape[1]] = sums
+    return jax.device_put(statistics.reshape(len(sums), -1))
+
+
+def _sums_of(likelihood: Likelihood, columns: list[np.ndarray], cells: Cells) -> np.ndarray:
+    """Σ w statistic(y) T_k(x) of some cells: (kinds, cells, order)."""
+    part = slice(cells.first[0], cells.first[-1] + cells.size[-1])
+    x, y, extra, weights = (column[part] for column in columns)
+    low, high = (np.repeat(v, cells.size) for v in (cells.low, cells.high))
+    length = np.where(high > low, high - low, 1.0)
+    t = np.where(high > low, np.clip((2 * x - low - high) / length, -1.0, 1.0), 0.0)
+    statistics = likelihood.statistics(y, extra)
+    weighted = statistics * weights
+    now, before = np.ones_like(t), t  # T_0 and T_{−1}
+    sums = []
+    for _ in range(ORDER):
+        sums.append(np.add.reduceat(weighted * now, cells.first - part.start, axis=1))
+        now, before = 2 * t * now - before, now
+    return np.stack(sums, axis=-1)

@@ -249,7 +249,8 @@ class Rows(InCells):
         """Σ w function(y, extra) ℓ(x), where ℓ is the interpolating polynomial of a node."""
 
         def visit(block: "_Block") -> Array:
-            return jnp.stack([_collect(block, part) for part in function(block.y, block.extra)])
+            values = function(block.y, block.extra)
+            return jax.lax.map(lambda part: _collect(block, part), values)  # compiled once
 
         nothing = jnp.zeros(self.nodes.size)
         back = self._visit(visit, nothing, nothing)

@@ -66,9 +66,9 @@ class Sight:
         self.slowest, self.fastest = -np.inf, _MARGIN * rate
         if isinstance(model.likelihood, Gaussian) and one_if_equal(self.data.extra).ndim == 0:
             self.view, self.guess = pack_moments(self.data, cells), jnp.zeros(())
-        elif can_pool(model.likelihood):
+        elif can_pool(model.likelihood, self.data):
             rows, self.guess = pack_rows(self.data, cells, guess)
-            self.view = pool(rows, model.likelihood)
+            self.view = pool(rows, model.likelihood, self.data, cells)
         else:
             short = cut_short_cells(x, self.inducing, widest)
             self.view, self.guess = pack_rows(self.data, short or cells, guess)

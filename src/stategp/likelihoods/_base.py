@@ -14,6 +14,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.special
+from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._arguments import whole_number
@@ -93,17 +95,16 @@ class Likelihood(eqx.Module):
             return terms(mean, variance), slopes[0], curvatures[0]
         return terms(mean, variance), jnp.stack(slopes, axis=-1), jnp.stack(curvatures, axis=-1)
 
-    def statistics(self, y: Points, extra: Points) -> Features | None:
+    def statistics(self, y: Any, extra: Any) -> Any:
         """What p(y | f) reads of an observation, if that is little: (kinds, observations), or None.
 
         log p(y | f) is then linear in them: Σ_k statistics_k · feature_k(f). Observations whose f
         is a smooth function of x can be summed up by such numbers. By default, the indicators of
-        the values of y if there are few.
+        the values of y if there are few. Works with arrays of NumPy and of JAX.
         """
         if self.outcomes is None or self.extra is not None:
             return None
-        levels = jnp.arange(self.outcomes).reshape(-1, *[1] * y.ndim)
-        return 1.0 * (y[None] == levels)
+        return 1.0 * (y[None] == np.arange(self.outcomes).reshape(-1, *[1] * y.ndim))
 
     def expected_features(
         self, mean: Points, variance: Points
@@ -277,6 +278,11 @@ def with_constants(
     more = (jnp.broadcast_to(ones, like), jnp.zeros(like), jnp.zeros(like))
     value, slope, curvature = (jnp.concatenate(pair) for pair in zip(features, more, strict=True))
     return value, slope, curvature
+
+
+def log_gamma(values: Any) -> Any:
+    """log Γ of an array of NumPy, without compiling anything, or of JAX."""
+    return scipy.special.gammaln(values) if isinstance(values, np.ndarray) else gammaln(values)
 
 
 def check_quadrature(order: Any) -> int:

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln, ndtr
+from jax.scipy.special import ndtr
 from jaxtyping import PRNGKeyArray
 
 from stategp.likelihoods._base import (
@@ -18,6 +18,7 @@ from stategp.likelihoods._base import (
     check_link,
     check_quadrature,
     is_count,
+    log_gamma,
     with_constants,
 )
 from stategp.likelihoods._laws import (
@@ -155,8 +156,8 @@ class Binomial(Likelihood):
             return super().expected_slopes(y, mean, variance, extra)
         return all_slopes(lambda m, v: self.expected_log_density(y, m, v, extra), mean, variance)
 
-    def statistics(self, y: Points, extra: Points) -> Features | None:
-        return jnp.stack([extra - y, y, _log_ways(y, extra)])
+    def statistics(self, y: Any, extra: Any) -> Any:
+        return y.__array_namespace__().stack([extra - y, y, _log_ways(y, extra)])
 
     def expected_features(
         self, mean: Points, variance: Points
@@ -189,9 +190,9 @@ class Binomial(Likelihood):
         return jnp.zeros_like(y)
 
 
-def _log_ways(y: Points, trials: Points) -> Points:
+def _log_ways(y: Any, trials: Any) -> Any:
     """The logarithm of the number of ways to have y successes."""
-    return gammaln(trials + 1) - gammaln(y + 1) - gammaln(trials - y + 1)
+    return log_gamma(trials + 1) - log_gamma(y + 1) - log_gamma(trials - y + 1)
 
 
 def _expected_log_probabilities(

@@ -1,6 +1,6 @@
 """Counts."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -16,6 +16,7 @@ from stategp.likelihoods._base import (
     Points,
     check_quadrature,
     is_count,
+    log_gamma,
     with_constants,
 )
 from stategp.likelihoods._distribution import Coordinate
@@ -49,8 +50,9 @@ class Poisson(Likelihood):
         rate = extra * jnp.exp(mean + variance / 2)
         return y * (mean + jnp.log(extra)) - rate - gammaln(y + 1)
 
-    def statistics(self, y: Points, extra: Points) -> Features | None:
-        return jnp.stack([y, extra, y * jnp.log(extra) - gammaln(y + 1)])
+    def statistics(self, y: Any, extra: Any) -> Any:
+        xp = y.__array_namespace__()
+        return xp.stack([y, extra, y * xp.log(extra) - log_gamma(y + 1)])
 
     def expected_features(
         self, mean: Points, variance: Points

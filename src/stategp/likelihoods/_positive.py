@@ -1,6 +1,6 @@
 """Positive observations: durations, amounts."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -48,8 +48,9 @@ class Exponential(_Positive):
     ) -> Points:
         return -mean - y * jnp.exp(variance / 2 - mean)
 
-    def statistics(self, y: Points, extra: Points) -> Features | None:
-        return jnp.stack([jnp.ones_like(y), y])
+    def statistics(self, y: Any, extra: Any) -> Any:
+        xp = y.__array_namespace__()
+        return xp.stack([xp.ones_like(y), y])
 
     def expected_features(
         self, mean: Points, variance: Points
@@ -97,8 +98,9 @@ class Gamma(_Positive):
     ) -> Points:
         return self._log_density(y, mean, y * jnp.exp(variance / 2 - mean))
 
-    def statistics(self, y: Points, extra: Points) -> Features | None:
-        return jnp.stack([jnp.ones_like(y), y, jnp.ones_like(y), jnp.log(y)])
+    def statistics(self, y: Any, extra: Any) -> Any:
+        xp = y.__array_namespace__()
+        return xp.stack([xp.ones_like(y), y, xp.ones_like(y), xp.log(y)])
 
     def expected_features(
         self, mean: Points, variance: Points
