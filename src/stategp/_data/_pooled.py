@@ -92,9 +92,7 @@ def pool(rows: Rows, likelihood: Likelihood, data: Observations, cells: Cells) -
     parts = []
     start = 0
     while start < len(cells.first):
-        ahead = np.searchsorted(cells.first, cells.first[start] + _HELD, side="right") - 1
-        stop = max(int(ahead), start + 1)
-        stop = len(cells.first) if cells.first[start] + _HELD >= len(columns[0]) else stop
+        stop = max(int(np.searchsorted(cells.first, cells.first[start] + _HELD)), start + 1)
         parts.append(_sums(likelihood, columns, Cells(*(v[start:stop] for v in cells))))
         start = stop
     sums = np.concatenate(parts, axis=1) @ to_coefficients()
