@@ -121,9 +121,7 @@ def _sums(likelihood: Likelihood, data: Observations, cells: Cells, rows: Rows) 
     parts = []
     start = 0
     while start < len(cells.first):
-        ahead = np.searchsorted(cells.first, cells.first[start] + _HELD, side="right") - 1
-        stop = max(int(ahead), start + 1)
-        stop = len(cells.first) if cells.first[start] + _HELD >= len(columns[0]) else stop
+        stop = max(int(np.searchsorted(cells.first, cells.first[start] + _HELD)), start + 1)
         parts.append(_sums_of(likelihood, columns, cells.part(slice(start, stop))))
         start = stop
     sums = np.concatenate(parts, axis=1) @ to_coefficients()
