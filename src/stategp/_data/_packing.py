@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from stategp._data._observations import AtInducing, Observations
+from stategp._data._observations import AtInducing, Observations, distinct_steps
 from stategp._data._views import (
     ORDER,
     Moments,
@@ -230,8 +230,10 @@ def pad_observations(data: Observations, inducing: np.ndarray) -> Observations:
     x, y, extra = (pad_last(np.asarray(v), size) for v in (data.x, data.y, data.extra))
     weights = np.pad(np.asarray(data.weights), (0, size - len(data)))
     columns: Any = [*(jnp.asarray(v) for v in (x, y, extra, weights)), data.origin]
-    number = np.searchsorted(inducing, x, side="right") - 1  # of those that are equal, the last
-    if np.array_equal(inducing[number], x):  # −1, for what lies before all of them, is not equal
-        columns.append(jnp.asarray(number))
-        return AtInducing(*columns)
+    number = np.searchsorted(inducing, x, side="left")  # of those that are equal, the first
+    number = np.minimum(number, len(inducing) - 1)
+    if np.array_equal(inducing[number], x):
+        lengths, which = distinct_steps(inducing)
+        lengths = pad_last(np.append(lengths, 0.0), padded_size(len(lengths)))
+        return AtInducing(*columns, *(jnp.asarray(v) for v in (number, lengths, which)))
     return Observations(*columns)

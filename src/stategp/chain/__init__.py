@@ -26,6 +26,7 @@ from stategp.chain._sites import (
     Transitions,
     expected_log_sites,
     prior_transitions,
+    step_transitions,
 )
 from stategp.chain._square_root import Scalars, careful_log_evidence, careful_marginals
 from stategp.chain._sweep import (
@@ -77,5 +78,6 @@ __all__ = [
     "reverse_subset_inverse",
     "sample",
     "sample_states",
+    "step_transitions",
     "sweep",
 ]

@@ -94,7 +94,12 @@ class Elements(eqx.Module):
 
 def prior_transitions(kernel: Kernel, inducing: Float[Array, " states"]) -> Transitions:
     """The prior of the states at ordered locations, with the empty intervals at both ends."""
-    steps = jnp.diff(inducing)
+    steps = step_transitions(kernel, jnp.diff(inducing))
+    return jax.tree.map(lambda leaf: jnp.pad(leaf, ((0, 1), (0, 0), (0, 0))), steps)
+
+
+def step_transitions(kernel: Kernel, steps: Float[Array, " steps"]) -> Transitions:
+    """The prior of a first state, and of states that are steps away from the one before."""
     if in_entries(kernel.state_dim, steps.shape):
         entries = jax.lax.optimization_barrier(kernel.steps(steps))
         A, Q = (_stack(matrix, steps) for matrix in entries)
@@ -102,7 +107,7 @@ def prior_transitions(kernel: Kernel, inducing: Float[Array, " states"]) -> Tran
         A, Q = (jnp.moveaxis(matrix, -1, 0) for matrix in kernel.step_matrices(steps))
     nothing = jnp.zeros((1, kernel.state_dim, kernel.state_dim))
     start = kernel.stationary_covariance()[None]
-    return Transitions(jnp.concatenate([nothing, A, nothing]), jnp.concatenate([start, Q, nothing]))
+    return Transitions(jnp.concatenate([nothing, A]), jnp.concatenate([start, Q]))
 
 
 def _stack(
