@@ -89,7 +89,8 @@ class Observations(View):
 class AtInducing(Observations):
     """Observations that are made at inducing points only."""
 
-    state: Int[Array, " points"]
+    state: Int[Array, " points"]  # of inducing points that are equal, the last
+    first: Int[Array, " points"]  # and the first: those that fill up the end then see nothing
     lengths: Float[Array, " steps"]  # of the steps between inducing points, each of them once
     which: Int[Array, " states"]  # of them leads to each state; 0, from nothing, to the first
 

@@ -230,10 +230,10 @@ def pad_observations(data: Observations, inducing: np.ndarray) -> Observations:
     x, y, extra = (pad_last(np.asarray(v), size) for v in (data.x, data.y, data.extra))
     weights = np.pad(np.asarray(data.weights), (0, size - len(data)))
     columns: Any = [*(jnp.asarray(v) for v in (x, y, extra, weights)), data.origin]
-    number = np.searchsorted(inducing, x, side="left")  # of those that are equal, the first
-    number = np.minimum(number, len(inducing) - 1)
-    if np.array_equal(inducing[number], x):
+    number = np.searchsorted(inducing, x, side="right") - 1  # of those that are equal, the last
+    if np.array_equal(inducing[number], x):  # −1, for what lies before all of them, is not equal
+        first = np.searchsorted(inducing, x, side="left")
         lengths, which = distinct_steps(inducing)
         lengths = pad_last(np.append(lengths, 0.0), padded_size(len(lengths)))
-        return AtInducing(*columns, *(jnp.asarray(v) for v in (number, lengths, which)))
+        return AtInducing(*columns, *(jnp.asarray(v) for v in (number, first, lengths, which)))
     return Observations(*columns)

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 _NAMES = (
-    "evidence", "evidence_gradient", "follow", "later_sites", "local_gradient", "samples", "sweep",
+    "evidence", "evidence_gradient", "follow", "later_sites", "local_gradient", "prior_samples",
+    "samples", "sweep", "sweep_indefinite",
 )  # fmt: skip
 _LIBRARY = Path(__file__).with_name(
     "kernels.dylib" if platform.system() == "Darwin" else "kernels.so"

@@ -54,9 +54,15 @@ class Evidence {
       begin = end;
     }
     for (int i = begin; i < n_; ++i) low_[i] = high_[i] = 0;
-    A_.resize(lengths * nn_);
-    Q_.resize(lengths * nn_);
-    for (int64_t k = 0; k < lengths; ++k) {
+    // Beyond the last observation nothing is seen.
+    count_ = series.states;
+    while (count_ > 0 && series.precision[count_ - 1] == 0) --count_;
+    int64_t used = 0;
+    for (int64_t k = 0; k < count_; ++k) used = std::max<int64_t>(used, series.which[k] + 1);
+    lengths_ = lengths;
+    A_.resize(used * nn_);
+    Q_.resize(used * nn_);
+    for (int64_t k = 0; k < used; ++k) {
       load_matrix(series.A + k * d_ * d_, d_, d_, d_, n_, A_.data() + k * nn_);
       load_matrix(series.Q + k * d_ * d_, d_, d_, d_, n_, Q_.data() + k * nn_);
     }
@@ -78,9 +84,6 @@ class Evidence {
     u_ = room_.take(n_);
     v_ = room_.take(n_);
     sum_dg_ = room_.take(n_);
-    // Beyond the last observation nothing is seen.
-    count_ = series.states;
-    while (count_ > 0 && series.precision[count_ - 1] == 0) --count_;
   }
 
   // log evidence and what rounding may have cost.
@@ -138,8 +141,10 @@ class Evidence {
       else
         back_general(s, out);
     }
-    const int64_t lengths = int64_t(A_.size()) / nn_;
-    for (int64_t k = 0; k < lengths; ++k) {
+    const int64_t used = int64_t(A_.size()) / nn_;
+    std::fill(out.A + used * d_ * d_, out.A + lengths_ * d_ * d_, 0.0);
+    std::fill(out.Q + used * d_ * d_, out.Q + lengths_ * d_ * d_, 0.0);
+    for (int64_t k = 0; k < used; ++k) {
       store_matrix(dA_.data() + k * nn_, n_, d_, d_, out.A + k * d_ * d_, d_);
       store_matrix(dQ_.data() + k * nn_, n_, d_, d_, out.Q + k * d_ * d_, d_);
     }
@@ -559,7 +564,7 @@ class Evidence {
   std::vector<Segment> segments_;
   double *h_, *P_, *T_, *Z_, *X_, *last_look_, *N_, *Y_, *sum_rr_;
   double *m_, *g_, *gain_, *xh_, *r_, *u_, *v_, *sum_dg_;
-  int64_t count_ = 0, looked_ = -1;
+  int64_t count_ = 0, lengths_ = 0, looked_ = -1;
   int still_ = 0;
   double on_information_ = 0;
 };

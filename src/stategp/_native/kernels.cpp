@@ -110,21 +110,53 @@ ffi::Error later_sites(Doubles before_mean, Doubles before_covariance, Doubles p
   });
 }
 
-ffi::Error local_gradient(Doubles A, Doubles Q, Doubles linear, Doubles precision,
-                          Doubles before_mean, Doubles before_covariance, Doubles pull,
-                          Doubles stretch, Out d_A, Out d_Q, Out d_linear, Out d_precision) {
+ffi::Error sweep_indefinite(Doubles A, Doubles Q, Doubles linear, Doubles precision,
+                            Out pair_mean, Out pair_covariance, Out log_normaliser, Out mean,
+                            Out covariance, Out eta, Out J) {
   const int64_t intervals = axis(A, 3), d = axis(A, 1), size = intervals * d;
   return for_each(chains(A, 3), intervals, [&](int64_t b) {
+    const SweepIndefinite work{chain_of(A, Q, linear, precision, b),
+                               pair_mean->typed_data() + b * 2 * size,
+                               pair_covariance->typed_data() + b * 4 * size * d,
+                               mean->typed_data() + b * size,
+                               covariance->typed_data() + b * size * d,
+                               eta->typed_data() + b * size,
+                               J->typed_data() + b * size * d};
+    log_normaliser->typed_data()[b] = with_dim(int(d), [&](auto s) { return work.run(s); });
+  });
+}
+
+ffi::Error local_gradient(Doubles A, Doubles Q, Doubles linear, Doubles precision,
+                          Doubles near_mean, Doubles near_covariance, Doubles far_vector,
+                          Doubles far_matrix, Out d_A, Out d_Q, Out d_linear, Out d_precision,
+                          bool potentials) {
+  const int64_t intervals = axis(A, 3), d = axis(A, 1), size = intervals * d;
+  const bool sites = d_linear->element_count() > 0;
+  return for_each(chains(A, 3), intervals, [&](int64_t b) {
     const LocalGradient work{chain_of(A, Q, linear, precision, b),
-                             before_mean.typed_data() + b * size,
-                             before_covariance.typed_data() + b * size * d,
-                             pull.typed_data() + b * size,
-                             stretch.typed_data() + b * size * d,
+                             potentials,
+                             near_mean.typed_data() + b * size,
+                             near_covariance.typed_data() + b * size * d,
+                             far_vector.typed_data() + b * size,
+                             far_matrix.typed_data() + b * size * d,
                              d_A->typed_data() + b * size * d,
                              d_Q->typed_data() + b * size * d,
-                             d_linear->typed_data() + b * 2 * size,
-                             d_precision->typed_data() + b * 4 * size * d,
-                             d_linear->element_count() == 0};
+                             sites ? d_linear->typed_data() + b * 2 * size : nullptr,
+                             sites ? d_precision->typed_data() + b * 4 * size * d : nullptr};
+    with_dim(int(d), [&](auto s) { work.run(s); });
+  });
+}
+
+ffi::Error prior_samples(Doubles A, Doubles Q, Doubles white, Out states) {
+  const int64_t steps = axis(A, 3), d = axis(A, 1), count = axis(white, 2);
+  return for_each(chains(A, 3), steps, [&](int64_t b) {
+    const PriorSamples work{steps,
+                            int(d),
+                            count,
+                            A.typed_data() + b * steps * d * d,
+                            Q.typed_data() + b * steps * d * d,
+                            white.typed_data() + b * steps * count * d,
+                            states->typed_data() + b * steps * count * d};
     with_dim(int(d), [&](auto s) { work.run(s); });
   });
 }
@@ -217,7 +249,13 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_sweep, stategp::sweep,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_later_sites, stategp::later_sites,
                               ffi::Ffi::Bind() STATEGP_ARRAYS4 STATEGP_RESULT2);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_local_gradient, stategp::local_gradient,
-                              ffi::Ffi::Bind() STATEGP_ARRAYS4 STATEGP_ARRAYS4 STATEGP_RESULT4);
+                              ffi::Ffi::Bind() STATEGP_ARRAYS4 STATEGP_ARRAYS4 STATEGP_RESULT4
+                                  .Attr<bool>("potentials"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_sweep_indefinite, stategp::sweep_indefinite,
+                              ffi::Ffi::Bind() STATEGP_ARRAYS4 STATEGP_RESULT4 STATEGP_RESULT2
+                                  STATEGP_RESULT1);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_prior_samples, stategp::prior_samples,
+                              ffi::Ffi::Bind() STATEGP_ARRAYS2 STATEGP_ARRAYS1 STATEGP_RESULT1);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_samples, stategp::samples,
                               ffi::Ffi::Bind() STATEGP_ARRAYS4 STATEGP_ARRAYS1 STATEGP_RESULT1);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_follow, stategp::follow,

@@ -31,6 +31,21 @@ struct Dim<0> {
   static constexpr int most() { return 1; }
 };
 
+// A function is written out wherever it is called for the smallest sizes only: for others that makes
+// nothing faster, and compiling several times slower.
+#define STATEGP_SPLIT(name, parameters, arguments)             \
+  template <int N>                                             \
+  __attribute__((noinline)) void name##_there parameters {     \
+    name##_here arguments;                                     \
+  }                                                            \
+  template <int N>                                             \
+  inline void name parameters {                                \
+    if constexpr (N > 0 && N <= 3)                             \
+      name##_here arguments;                                   \
+    else                                                       \
+      name##_there arguments;                                  \
+  }
+
 // Memory for many small matrices and vectors, cut from one piece.
 class Room {
  public:
@@ -82,7 +97,7 @@ inline double dot(Dim<N> s, const double* __restrict a, const double* __restrict
 
 // c = a b
 template <int N>
-inline void mul(Dim<N> s, const double* __restrict a, const double* __restrict b,
+inline void mul_here(Dim<N> s, const double* __restrict a, const double* __restrict b,
                 double* __restrict c) {
   const int n = s.n();
   for (int i = 0; i < n; ++i) {
@@ -102,10 +117,11 @@ inline void mul(Dim<N> s, const double* __restrict a, const double* __restrict b
     }
   }
 }
+STATEGP_SPLIT(mul, (Dim<N> s, const double* a, const double* b, double* c), (s, a, b, c))
 
 // c = aᵀ b
 template <int N>
-inline void mul_tn(Dim<N> s, const double* __restrict a, const double* __restrict b,
+inline void mul_tn_here(Dim<N> s, const double* __restrict a, const double* __restrict b,
                    double* __restrict c) {
   const int n = s.n();
   for (int i = 0; i < n; ++i) {
@@ -125,13 +141,15 @@ inline void mul_tn(Dim<N> s, const double* __restrict a, const double* __restric
     }
   }
 }
+STATEGP_SPLIT(mul_tn, (Dim<N> s, const double* a, const double* b, double* c), (s, a, b, c))
 
 template <int N>
-inline void transpose(Dim<N> s, const double* __restrict a, double* __restrict t) {
+inline void transpose_here(Dim<N> s, const double* __restrict a, double* __restrict t) {
   const int n = s.n();
   for (int i = 0; i < n; ++i)
     for (int j = 0; j < n; ++j) t[j * n + i] = a[i * n + j];
 }
+STATEGP_SPLIT(transpose, (Dim<N> s, const double* a, double* t), (s, a, t))
 
 // c = a bᵀ; `work` holds bᵀ afterwards
 template <int N>
@@ -161,7 +179,7 @@ inline void apply_t(Dim<N> s, const double* __restrict a, const double* __restri
 
 // The lower triangle becomes the mirror of the upper one's and its own mean.
 template <int N>
-inline void symmetrise(Dim<N> s, double* __restrict a) {
+inline void symmetrise_here(Dim<N> s, double* __restrict a) {
   const int n = s.n();
   for (int i = 0; i < n; ++i)
     for (int j = i + 1; j < n; ++j) {
@@ -170,11 +188,12 @@ inline void symmetrise(Dim<N> s, double* __restrict a) {
       a[j * n + i] = mean;
     }
 }
+STATEGP_SPLIT(symmetrise, (Dim<N> s, double* a), (s, a))
 
 // Upper U with UᵀU = a, in place of a (the lower triangle becomes zero). NaN where a is not positive
 // definite. Adds log det a.
 template <int N>
-inline void cholesky(Dim<N> s, double* __restrict a, double* log_det) {
+inline void cholesky_here(Dim<N> s, double* __restrict a, double* log_det) {
   const int n = s.n();
   double product = 1, sum = 0;
   for (int j = 0; j < n; ++j) {
@@ -194,11 +213,12 @@ inline void cholesky(Dim<N> s, double* __restrict a, double* log_det) {
   }
   *log_det += sum + std::log(product);
 }
+STATEGP_SPLIT(cholesky, (Dim<N> s, double* a, double* log_det), (s, a, log_det))
 
 // Upper U with UᵀU = c for any positive semi-definite c: factorised with unit diagonal, without
 // jitter; a direction whose pivot vanishes has variance zero.
 template <int N>
-inline void psd_root(Dim<N> s, int d, const double* __restrict c, double* __restrict u) {
+inline void psd_root_here(Dim<N> s, int d, const double* __restrict c, double* __restrict u) {
   const int n = s.n();
   double scale_memory[N > 0 ? N : 1];
   std::vector<double> dynamic;
@@ -229,10 +249,11 @@ inline void psd_root(Dim<N> s, int d, const double* __restrict c, double* __rest
   for (int i = 0; i < n; ++i)
     for (int j = i; j < n; ++j) u[i * n + j] *= scale[j];
 }
+STATEGP_SPLIT(psd_root, (Dim<N> s, int d, const double* c, double* u), (s, d, c, u))
 
 // x = U⁻ᵀ x, row by row of a matrix of `columns` columns; directions in which U vanishes give zero.
 template <int N>
-inline void solve_down(Dim<N> s, const double* __restrict u, double* __restrict x, int columns) {
+inline void solve_down_here(Dim<N> s, const double* __restrict u, double* __restrict x, int columns) {
   const int n = s.n();
   for (int i = 0; i < n; ++i) {
     double* __restrict row = x + i * columns;
@@ -245,10 +266,11 @@ inline void solve_down(Dim<N> s, const double* __restrict u, double* __restrict 
     for (int j = 0; j < columns; ++j) row[j] *= inverse;
   }
 }
+STATEGP_SPLIT(solve_down, (Dim<N> s, const double* u, double* x, int columns), (s, u, x, columns))
 
 // x = U⁻¹ x
 template <int N>
-inline void solve_up(Dim<N> s, const double* __restrict u, double* __restrict x, int columns) {
+inline void solve_up_here(Dim<N> s, const double* __restrict u, double* __restrict x, int columns) {
   const int n = s.n();
   for (int i = n - 1; i >= 0; --i) {
     double* __restrict row = x + i * columns;
@@ -261,6 +283,7 @@ inline void solve_up(Dim<N> s, const double* __restrict u, double* __restrict x,
     for (int j = 0; j < columns; ++j) row[j] *= inverse;
   }
 }
+STATEGP_SPLIT(solve_up, (Dim<N> s, const double* u, double* x, int columns), (s, u, x, columns))
 
 // C⁻¹ X in place of X (n × n), from the root of C; directions of variance zero give zero.
 template <int N>
@@ -276,7 +299,7 @@ inline void psd_divide(Dim<N> s, const double* u, double* x) {
 
 // (C⁻¹ + J)⁻¹ = S (I + SᵀJS)⁻¹ Sᵀ from the root U = Sᵀ of C; log det(I + CJ) is added.
 template <int N>
-inline void tilt(Dim<N> s, const double* __restrict u, const double* __restrict J,
+inline void tilt_here(Dim<N> s, const double* __restrict u, const double* __restrict J,
                  double* __restrict tilted, double* log_det, double* __restrict work) {
   const int n = s.n();
   double* __restrict inner = work;
@@ -294,5 +317,7 @@ inline void tilt(Dim<N> s, const double* __restrict u, const double* __restrict 
     solve_down(s, inner, other, n);
   mul_tn(s, other, other, tilted);
 }
+STATEGP_SPLIT(tilt, (Dim<N> s, const double* u, const double* J, double* tilted, double* log_det,
+                double* work), (s, u, J, tilted, log_det, work))
 
 }  // namespace stategp

@@ -38,7 +38,9 @@ class Element {
     vector_ = room_.take(2 * n_);
   }
 
-  void absorb(const Chain& chain, int64_t m) {
+  // With `later_eta` and `later_J`, what all later sites say about the right state counts too.
+  void absorb(const Chain& chain, int64_t m, const double* later_eta = nullptr,
+              const double* later_J = nullptr) {
     const int d = d_, n = n_;
     const double* linear = chain.linear + m * 2 * d;
     const double* precision = chain.precision + m * 4 * d * d;
@@ -50,6 +52,10 @@ class Element {
     load_matrix(precision + d, d, d, 2 * d, n, work_);
     transpose(s_, work_, b_t);
     load_matrix(precision + 2 * d * d + d, d, d, 2 * d, n, c);
+    if (later_J) {
+      for (int i = 0; i < n; ++i) right[i] += later_eta[i];
+      for (int i = 0; i < n * n; ++i) c[i] += later_J[i];
+    }
     log_scale = 0;
     on_left_only = all_zero(right, n) && all_zero(b_t, n * n) && all_zero(c, n * n);
     if (on_left_only) {
@@ -300,158 +306,264 @@ struct LaterSites {
   }
 };
 
-// The derivatives of log Z in everything that belongs to an interval, for fixed messages: those of
-// `local_log_normaliser` in chain/_sweep.py, line by line from its end.
-struct LocalGradient {
-  Chain chain;
-  const double* before_mean;
-  const double* before_covariance;
-  const double* pull;
-  const double* stretch;
-  double* d_A;
-  double* d_Q;
-  double* d_linear;
-  double* d_precision;
+// The derivatives of a function of an absorbed interval in the prior and the site of that interval,
+// from those in what the absorption gave: `absorb_one` of chain/_sites.py, line by line from its end.
+template <int N>
+class Unabsorb {
+ public:
+  Unabsorb(Dim<N> s, int d)
+      : s_(s), d_(d), n_(s.n()), nn_(n_ * n_), room_(13 * size_t(nn_) + 6 * n_) {
+    A = room_.take(nn_);
+    C = room_.take(nn_);
+    J = room_.take(nn_);
+    bar_A_ = room_.take(nn_);
+    bar_C_ = room_.take(nn_);
+    bar_G_ = room_.take(nn_);
+    bar_b_ = room_.take(nn_);
+    bar_c_ = room_.take(nn_);
+    x_ = room_.take(nn_);
+    y_ = room_.take(nn_);
+    work_ = room_.take(nn_);
+    keep_ = room_.take(nn_);
+    b = room_.take(n_);
+    eta = room_.take(n_);
+    moved_ = room_.take(n_);
+    right_ = room_.take(n_);
+    v_ = room_.take(n_);
+  }
 
-  template <int N>
-  void run(Dim<N> s) const {
-    const int d = chain.d, n = s.n();
-    const int nn = n * n;
-    Element<N> e(s, d);
-    Room room(18 * nn + 12 * n);
-    double *P = room.take(nn), *root = room.take(nn), *U = room.take(nn), *S = room.take(nn),
-           *AU = room.take(nn), *bar_A = room.take(nn), *bar_Ae = room.take(nn),
-           *bar_U = room.take(nn), *bar_C = room.take(nn), *bar_J = room.take(nn),
-           *bar_G = room.take(nn), *bar_b = room.take(nn), *bar_c = room.take(nn),
-           *x = room.take(nn), *y = room.take(nn), *work = room.take(2 * nn),
-           *keep = room.take(nn);
-    double *m0 = room.take(n), *m1 = room.take(n), *r = room.take(n), *p = room.take(n),
-           *mv = room.take(n), *bar_m = room.take(n), *bar_p = room.take(n),
-           *bar_eta = room.take(n), *bar_moved = room.take(n), *bar_right = room.take(n),
-           *v = room.take(n);
-    for (int64_t m = 0; m < chain.intervals; ++m) {
-      e.absorb(chain, m);
-      load_vector(before_mean + m * d, d, n, m0);
-      load_vector(pull + m * d, d, n, r);
-      load_matrix(before_covariance + m * d * d, d, d, d, n, P);
-      load_matrix(stretch + m * d * d, d, d, d, n, S);
-      symmetrise(s, S);
-      double log_det = 0;
-      psd_root(s, d, P, root);
-      tilt(s, root, e.J, U, &log_det, work);
-      apply(s, e.J, m0, p);
-      for (int i = 0; i < n; ++i) p[i] = e.eta[i] - p[i];
-      apply(s, U, p, mv);
-      for (int i = 0; i < n; ++i) m1[i] = m0[i] + mv[i];
-      // prediction
-      mul(s, e.A, U, AU);
-      mul(s, S, AU, bar_Ae);
-      for (int i = 0; i < n; ++i)
-        for (int j = 0; j < n; ++j) bar_Ae[i * n + j] = 2 * bar_Ae[i * n + j] + r[i] * m1[j];
-      mul(s, S, e.A, x);
-      mul_tn(s, e.A, x, bar_U);
-      apply_t(s, e.A, r, bar_m);
-      // update
-      for (int i = 0; i < n; ++i) {
-        bar_p[i] = (m0[i] + mv[i]) / 2;
-        bar_m[i] += p[i] / 2;
-        bar_eta[i] = m0[i] / 2;
-      }
-      apply(s, U, bar_m, v);
-      for (int i = 0; i < n; ++i) bar_p[i] += v[i];
-      for (int i = 0; i < n; ++i)
-        for (int j = 0; j < n; ++j)
-          bar_U[i * n + j] += (bar_m[i] * p[j] + p[i] * bar_m[j]) / 2;
-      for (int i = 0; i < n; ++i) bar_eta[i] += bar_p[i];
-      mul(s, U, bar_U, x);
-      mul(s, x, U, bar_J);
-      for (int i = 0; i < n; ++i)
-        for (int j = 0; j < n; ++j)
-          bar_J[i * n + j] = -bar_J[i * n + j] - U[i * n + j] / 2 -
-                             (bar_p[i] * m0[j] + m0[i] * bar_p[j]) / 2;
-      symmetrise(s, bar_J);
-      // absorption
-      apply(s, e.A0, bar_eta, bar_right);
-      double* dl = d_linear + m * 2 * d;
-      double* dp = d_precision + m * 4 * d * d;
-      if (e.on_left_only && skip_sites) {
-        std::memcpy(bar_A, bar_Ae, sizeof(double) * nn);
-        store_matrix(bar_A, n, d, d, d_A + m * d * d, d);
-        store_matrix(S, n, d, d, d_Q + m * d * d, d);
-        continue;
-      }
-      if (e.on_left_only) std::memset(e.G, 0, sizeof(double) * nn);
-      std::memcpy(bar_A, bar_Ae, sizeof(double) * nn);
-      for (int i = 0; i < n; ++i)
-        for (int j = 0; j < n; ++j) bar_A[i * n + j] += e.right[i] * bar_eta[j];
-      apply(s, e.G, bar_eta, bar_moved);
-      for (int i = 0; i < n; ++i) bar_moved[i] = r[i] - bar_moved[i] + e.right[i] / 2;
-      for (int i = 0; i < n; ++i) bar_right[i] += e.b[i] / 2;
-      apply(s, e.C, bar_moved, v);
-      for (int i = 0; i < n; ++i) bar_right[i] += v[i];
-      // of C: S − G J̄ Gᵀ − Āₑ Gᵀ + moved̄ rightᵀ, symmetrised
-      mul(s, e.G, bar_J, x);
-      for (int i = 0; i < nn; ++i) y[i] = x[i] + bar_Ae[i];
-      mul_nt(s, y, e.G, bar_C, work);
-      for (int i = 0; i < n; ++i)
-        for (int j = 0; j < n; ++j)
-          bar_C[i * n + j] = S[i * n + j] - bar_C[i * n + j] + bar_moved[i] * e.right[j];
-      symmetrise(s, bar_C);
-      // of G: −2 C G J̄ − moved ηᵀ − C Āₑ
-      for (int i = 0; i < nn; ++i) y[i] = 2 * x[i] + bar_Ae[i];
-      mul(s, e.C, y, bar_G);
-      for (int i = 0; i < n; ++i)
-        for (int j = 0; j < n; ++j)
-          bar_G[i * n + j] = -bar_G[i * n + j] - e.b[i] * bar_eta[j];
-      // K = B A with B = b + Aᵀc/2 and K̄ = 2 J̄: bᵀ + cA/2 = Bᵀ
-      for (int i = 0; i < nn; ++i) bar_J[i] *= 2;
-      mul(s, e.c, e.A0, y);
-      for (int i = 0; i < nn; ++i) x[i] = e.b_t[i] + y[i] / 2;
-      mul(s, x, bar_J, y);
-      for (int i = 0; i < nn; ++i) bar_A[i] += y[i];
-      mul_nt(s, bar_J, e.A0, bar_b, work);  // B̄ = K̄ Aᵀ
-      mul_nt(s, e.c, bar_b, y, work);       // c B̄ᵀ
-      for (int i = 0; i < nn; ++i) bar_A[i] += y[i] / 2;
-      mul(s, e.A0, bar_b, bar_c);
-      for (int i = 0; i < nn; ++i) bar_c[i] /= 2;
-      // G = bᵀ + cA
-      for (int i = 0; i < n; ++i)
-        for (int j = 0; j < n; ++j) bar_b[i * n + j] += bar_G[j * n + i];
-      mul_nt(s, bar_G, e.A0, y, work);
-      for (int i = 0; i < nn; ++i) bar_c[i] += y[i];
-      mul(s, e.c, bar_G, y);
-      for (int i = 0; i < nn; ++i) bar_A[i] += y[i];
-      // C = tilt(Q, c): R = I − C c
-      mul(s, e.C, e.c, keep);
-      for (int i = 0; i < nn; ++i) keep[i] = -keep[i];
-      for (int i = 0; i < n; ++i) keep[i * n + i] += 1;
-      mul(s, bar_C, keep, x);
-      mul_tn(s, keep, x, y);
-      mul(s, e.c, keep, x);
-      symmetrise(s, x);
-      for (int i = 0; i < nn; ++i) y[i] -= x[i] / 2;
-      symmetrise(s, y);
-      store_matrix(bar_A, n, d, d, d_A + m * d * d, d);
-      store_matrix(y, n, d, d, d_Q + m * d * d, d);
-      if (skip_sites) continue;
-      mul(s, e.C, bar_C, x);
-      mul(s, x, e.C, y);
-      for (int i = 0; i < nn; ++i) bar_c[i] -= y[i] + e.C[i] / 2;
-      symmetrise(s, bar_c);
-      for (int i = 0; i < d; ++i) {
-        dl[i] = bar_eta[i];
-        dl[d + i] = bar_right[i];
-        for (int j = 0; j < d; ++j) {
-          dp[i * 2 * d + j] = bar_J[i * n + j] / 2;
-          dp[i * 2 * d + d + j] = bar_b[i * n + j];
-          dp[(d + i) * 2 * d + j] = 0;  // the mirror of the block above is not read
-          dp[(d + i) * 2 * d + d + j] = bar_c[i * n + j];
-        }
+  // Derivatives in A, b, C, eta and J of the element; its log scale has derivative one.
+  double *A, *b, *C, *eta, *J;
+
+  void operator()(Element<N>& e, double* d_A, double* d_Q, double* d_linear,
+                  double* d_precision) {
+    const int d = d_, n = n_, nn = nn_;
+    if (e.on_left_only && !d_linear) {
+      store_matrix(A, n, d, d, d_A, d);
+      store_matrix(C, n, d, d, d_Q, d);
+      return;
+    }
+    if (e.on_left_only) std::memset(e.G, 0, sizeof(double) * nn);
+    symmetrise(s_, J);
+    // η = left + Aᵀ right − Gᵀ moved, Aₑ = A − C G, b = moved = C right
+    apply(s_, e.A0, eta, right_);
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < n; ++j) bar_A_[i * n + j] = A[i * n + j] + e.right[i] * eta[j];
+    apply(s_, e.G, eta, moved_);
+    for (int i = 0; i < n; ++i) {
+      moved_[i] = b[i] - moved_[i] + e.right[i] / 2;
+      right_[i] += e.b[i] / 2;
+    }
+    apply(s_, e.C, moved_, v_);
+    for (int i = 0; i < n; ++i) right_[i] += v_[i];
+    // of C: C̄ − G J̄ Gᵀ − Āₑ Gᵀ + moved̄ rightᵀ, symmetrised
+    mul(s_, e.G, J, x_);
+    for (int i = 0; i < nn; ++i) y_[i] = x_[i] + A[i];
+    mul_nt(s_, y_, e.G, bar_C_, work_);
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < n; ++j)
+        bar_C_[i * n + j] = C[i * n + j] - bar_C_[i * n + j] + moved_[i] * e.right[j];
+    symmetrise(s_, bar_C_);
+    // of G: −2 C G J̄ − moved ηᵀ − C Āₑ
+    for (int i = 0; i < nn; ++i) y_[i] = 2 * x_[i] + A[i];
+    mul(s_, e.C, y_, bar_G_);
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < n; ++j) bar_G_[i * n + j] = -bar_G_[i * n + j] - e.b[i] * eta[j];
+    // J = a + K + Kᵀ − GᵀCG, K = B A with B = b + Aᵀc/2 and K̄ = 2 J̄
+    for (int i = 0; i < nn; ++i) work_[i] = 2 * J[i];
+    mul(s_, e.c, e.A0, y_);
+    for (int i = 0; i < nn; ++i) x_[i] = e.b_t[i] + y_[i] / 2;
+    mul(s_, x_, work_, y_);
+    for (int i = 0; i < nn; ++i) bar_A_[i] += y_[i];
+    mul_nt(s_, work_, e.A0, bar_b_, keep_);  // B̄ = K̄ Aᵀ
+    mul_nt(s_, e.c, bar_b_, y_, keep_);      // c B̄ᵀ
+    for (int i = 0; i < nn; ++i) bar_A_[i] += y_[i] / 2;
+    mul(s_, e.A0, bar_b_, bar_c_);
+    for (int i = 0; i < nn; ++i) bar_c_[i] /= 2;
+    // G = bᵀ + cA
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < n; ++j) bar_b_[i * n + j] += bar_G_[j * n + i];
+    mul_nt(s_, bar_G_, e.A0, y_, keep_);
+    for (int i = 0; i < nn; ++i) bar_c_[i] += y_[i];
+    mul(s_, e.c, bar_G_, y_);
+    for (int i = 0; i < nn; ++i) bar_A_[i] += y_[i];
+    // C = tilt(Q, c): dC = R dQ Rᵀ − C dc C with R = I − C c
+    mul(s_, e.C, e.c, keep_);
+    for (int i = 0; i < nn; ++i) keep_[i] = -keep_[i];
+    for (int i = 0; i < n; ++i) keep_[i * n + i] += 1;
+    mul(s_, bar_C_, keep_, x_);
+    mul_tn(s_, keep_, x_, y_);
+    mul(s_, e.c, keep_, x_);
+    for (int i = 0; i < nn; ++i) y_[i] -= x_[i] / 2;
+    symmetrise(s_, y_);
+    store_matrix(bar_A_, n, d, d, d_A, d);
+    store_matrix(y_, n, d, d, d_Q, d);
+    if (!d_linear) return;
+    mul(s_, e.C, bar_C_, x_);
+    mul(s_, x_, e.C, y_);
+    for (int i = 0; i < nn; ++i) bar_c_[i] -= y_[i] + e.C[i] / 2;
+    symmetrise(s_, bar_c_);
+    for (int i = 0; i < d; ++i) {
+      d_linear[i] = eta[i];
+      d_linear[d + i] = right_[i];
+      for (int j = 0; j < d; ++j) {
+        d_precision[i * 2 * d + j] = J[i * n + j];
+        d_precision[i * 2 * d + d + j] = bar_b_[i * n + j];
+        d_precision[(d + i) * 2 * d + j] = 0;  // the mirror of the block above is not read
+        d_precision[(d + i) * 2 * d + d + j] = bar_c_[i * n + j];
       }
     }
   }
 
-  bool skip_sites = false;
+ private:
+  Dim<N> s_;
+  int d_, n_, nn_;
+  Room room_;
+  double *bar_A_, *bar_C_, *bar_G_, *bar_b_, *bar_c_, *x_, *y_, *work_, *keep_;
+  double *moved_, *right_, *v_;
+};
+
+// Derivatives of log Z in the prior and the sites, interval by interval, for fixed messages.
+struct LocalGradient {
+  Chain chain;
+  bool potentials;  // messages are those of `sweep_indefinite`, (mean, covariance, eta, J)
+  const double* near_mean;
+  const double* near_covariance;
+  const double* far_vector;  // pull, or eta
+  const double* far_matrix;  // stretch, or J
+  double* d_A;
+  double* d_Q;
+  double* d_linear;  // null if nobody asks for those in the sites
+  double* d_precision;
+
+  template <int N>
+  void run(Dim<N> s) const {
+    const int d = chain.d, n = s.n(), nn = n * n;
+    Element<N> e(s, d);
+    Unabsorb<N> bar(s, d);
+    Room room(8 * size_t(nn) + 8 * n);
+    double *P = room.take(nn), *root = room.take(nn), *U = room.take(nn), *S = room.take(nn),
+           *x = room.take(nn), *bar_U = room.take(nn), *work = room.take(2 * nn);
+    double *m0 = room.take(n), *m1 = room.take(n), *r = room.take(n), *p = room.take(n),
+           *moved = room.take(n), *bar_m = room.take(n), *v = room.take(n);
+    for (int64_t m = 0; m < chain.intervals; ++m) {
+      load_vector(near_mean + m * d, d, n, m0);
+      load_vector(far_vector + m * d, d, n, r);
+      load_matrix(near_covariance + m * d * d, d, d, d, n, P);
+      load_matrix(far_matrix + m * d * d, d, d, d, n, S);
+      if (potentials) {  // η·E[left] − ½ J : E[left leftᵀ] + log scale
+        e.absorb(chain, m, r, S);
+        std::memset(bar.A, 0, sizeof(double) * nn);
+        std::memset(bar.C, 0, sizeof(double) * nn);
+        std::memset(bar.b, 0, sizeof(double) * n);
+        std::memcpy(bar.eta, m0, sizeof(double) * n);
+        for (int i = 0; i < n; ++i)
+          for (int j = 0; j < n; ++j) bar.J[i * n + j] = -(P[i * n + j] + m0[i] * m0[j]) / 2;
+      } else {
+        e.absorb(chain, m);
+        symmetrise(s, S);
+        double log_det = 0;
+        psd_root(s, d, P, root);
+        tilt(s, root, e.J, U, &log_det, work);
+        apply(s, e.J, m0, p);
+        for (int i = 0; i < n; ++i) p[i] = e.eta[i] - p[i];
+        apply(s, U, p, moved);
+        for (int i = 0; i < n; ++i) m1[i] = m0[i] + moved[i];
+        // prediction: pull · (Aₑ m₁ + b) + stretch : (Aₑ U Aₑᵀ + C)
+        mul(s, e.A, U, x);
+        mul(s, S, x, bar.A);
+        for (int i = 0; i < n; ++i)
+          for (int j = 0; j < n; ++j) bar.A[i * n + j] = 2 * bar.A[i * n + j] + r[i] * m1[j];
+        std::memcpy(bar.b, r, sizeof(double) * n);
+        std::memcpy(bar.C, S, sizeof(double) * nn);
+        mul(s, S, e.A, x);
+        mul_tn(s, e.A, x, bar_U);
+        apply_t(s, e.A, r, bar_m);
+        // update: ½((η + p)·m₀ + p·moved − log det), moved = U p, p = η − J m₀
+        for (int i = 0; i < n; ++i) bar_m[i] += p[i] / 2;
+        apply(s, U, bar_m, v);
+        for (int i = 0; i < n; ++i) {
+          v[i] += (m0[i] + moved[i]) / 2;  // of p
+          bar.eta[i] = m0[i] / 2 + v[i];
+        }
+        for (int i = 0; i < n; ++i)
+          for (int j = 0; j < n; ++j)
+            bar_U[i * n + j] += (bar_m[i] * p[j] + p[i] * bar_m[j]) / 2;
+        mul(s, U, bar_U, x);
+        mul(s, x, U, bar.J);
+        for (int i = 0; i < n; ++i)
+          for (int j = 0; j < n; ++j)
+            bar.J[i * n + j] = -bar.J[i * n + j] - U[i * n + j] / 2 -
+                               (v[i] * m0[j] + m0[i] * v[j]) / 2;
+      }
+      bar(e, d_A + m * d * d, d_Q + m * d * d, d_linear ? d_linear + m * 2 * d : nullptr,
+          d_linear ? d_precision + m * 4 * d * d : nullptr);
+    }
+  }
+};
+
+// The sweep for sites that may be indefinite: potentials from the right end, then moments from the
+// left (chain/_information.py).
+struct SweepIndefinite {
+  Chain chain;
+  double* pair_mean;
+  double* pair_covariance;
+  double* mean;        // of the left state, intervals × d
+  double* covariance;  // intervals × d × d
+  double* eta;         // what all later sites say about the right state
+  double* J;
+
+  template <int N>
+  double run(Dim<N> s) const {
+    const int d = chain.d, n = s.n(), nn = n * n;
+    Element<N> e(s, d);
+    Room room(5 * size_t(nn) + 3 * n);
+    double *later_J = room.take(nn), *P = room.take(nn), *A = room.take(nn),
+           *cross = room.take(nn), *work = room.take(nn);
+    double *later_eta = room.take(n), *at = room.take(n), *next = room.take(n);
+    double log_normaliser = 0;
+    for (int64_t m = chain.intervals - 1; m >= 0; --m) {
+      std::memcpy(eta + m * d, later_eta, sizeof(double) * d);
+      store_matrix(later_J, n, d, d, J + m * d * d, d);
+      e.absorb(chain, m, later_eta, later_J);
+      log_normaliser += e.log_scale;
+      std::memcpy(later_eta, e.eta, sizeof(double) * n);
+      std::memcpy(later_J, e.J, sizeof(double) * nn);
+      // What the way to the right needs waits where its results will be.
+      double* pair = pair_covariance + m * 4 * d * d;
+      store_matrix(e.A, n, d, d, pair, d);
+      store_matrix(e.C, n, d, d, pair + d * d, d);
+      std::memcpy(pair_mean + m * 2 * d, e.b, sizeof(double) * d);
+    }
+    for (int64_t m = 0; m < chain.intervals; ++m) {
+      double* pair = pair_covariance + m * 4 * d * d;
+      double* means = pair_mean + m * 2 * d;
+      std::memcpy(mean + m * d, at, sizeof(double) * d);
+      store_matrix(P, n, d, d, covariance + m * d * d, d);
+      load_matrix(pair, d, d, d, n, A);
+      load_matrix(pair + d * d, d, d, d, n, e.C);
+      load_vector(means, d, n, e.b);
+      mul(s, A, P, cross);
+      mul_nt(s, cross, A, e.J, work);
+      symmetrise(s, e.J);
+      apply(s, A, at, next);
+      for (int i = 0; i < nn; ++i) e.J[i] += e.C[i];
+      for (int i = 0; i < n; ++i) next[i] += e.b[i];
+      for (int i = 0; i < d; ++i) {
+        for (int j = 0; j < d; ++j) {
+          pair[i * 2 * d + j] = P[i * n + j];
+          pair[i * 2 * d + d + j] = cross[j * n + i];
+          pair[(d + i) * 2 * d + j] = cross[i * n + j];
+          pair[(d + i) * 2 * d + d + j] = e.J[i * n + j];
+        }
+        means[i] = at[i];
+        means[d + i] = next[i];
+      }
+      std::memcpy(P, e.J, sizeof(double) * nn);
+      std::memcpy(at, next, sizeof(double) * n);
+    }
+    return log_normaliser;
+  }
 };
 
 // Joint samples of the states, drawn from the last to the first.
@@ -492,6 +604,39 @@ struct Samples {
         for (int i = 0; i < d; ++i)
           for (int j = i; j < n; ++j) state[j] += root[i * n + j] * draw[i];
         std::memcpy(states + (k * (intervals - 1) + m - 1) * d, state, sizeof(double) * d);
+      }
+    }
+  }
+};
+
+// Joint samples of the prior at a run of steps: s ← A s + root(Q) w.
+struct PriorSamples {
+  int64_t steps;
+  int d;
+  int64_t count;
+  const double* A;
+  const double* Q;
+  const double* white;  // steps × samples × d
+  double* states;       // steps × samples × d
+
+  template <int N>
+  void run(Dim<N> s) const {
+    const int n = s.n();
+    Room room(3 * size_t(n) * n);
+    double *carry = room.take(n * n), *noise = room.take(n * n), *root = room.take(n * n);
+    std::vector<double> at(count * n, 0.0), next(n);
+    for (int64_t m = 0; m < steps; ++m) {
+      load_matrix(A + m * d * d, d, d, d, n, carry);
+      load_matrix(Q + m * d * d, d, d, d, n, noise);
+      psd_root(s, d, noise, root);
+      for (int64_t k = 0; k < count; ++k) {
+        const double* draw = white + (m * count + k) * d;
+        double* state = at.data() + k * n;
+        apply(s, carry, state, next.data());
+        for (int i = 0; i < d; ++i)
+          for (int j = i; j < n; ++j) next[j] += root[i * n + j] * draw[i];
+        std::memcpy(state, next.data(), sizeof(double) * n);
+        std::memcpy(states + (m * count + k) * d, state, sizeof(double) * d);
       }
     }
   }

@@ -38,6 +38,7 @@ from stategp.chain._sweep import (
     kl_to_prior,
     local_log_normaliser,
     log_normaliser,
+    sample_prior_states,
     sample_states,
     sweep,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "psd_solve",
     "reverse_subset_inverse",
     "sample",
+    "sample_prior_states",
     "sample_states",
     "step_transitions",
     "sweep",

@@ -28,6 +28,7 @@ from stategp._linalg import (
 )
 from stategp.chain._information import (
     Potentials,
+    compiled_local,
     local_from_potentials,
     sample_indefinite,
     sweep_indefinite,
@@ -171,7 +172,7 @@ def local_log_normaliser(
     if isinstance(messages, Potentials):
         return local_from_potentials(transitions, sites, messages)
     if _native.in_use(transitions.A, sites.linear):
-        return _compiled_local(transitions, sites, jax.lax.stop_gradient(messages))
+        return compiled_local(transitions, sites, jax.lax.stop_gradient(messages))
     return _traced_local(transitions, sites, messages)
 
 
@@ -192,33 +193,6 @@ def _traced_local(transitions: Transitions, sites: Sites, messages: Messages) ->
     to_blocks, _ = blocks(*transitions.A.shape[:2])
     inputs = to_blocks((transitions, sites, messages))
     return over_blocks(one_block, jnp.zeros(()), inputs)[0]
-
-
-@jax.custom_jvp
-def _compiled_local(transitions: Transitions, sites: Sites, messages: Messages) -> Any:
-    return jnp.zeros(())
-
-
-@partial(_compiled_local.defjvp, symbolic_zeros=True)
-def _compiled_local_jvp(primals: Any, tangents: Any) -> Any:
-    transitions, sites, messages = primals
-    moved = jax.tree.leaves(tangents[:2], is_leaf=_is_zero)
-    intervals, dim, _ = transitions.A.shape
-    # The derivatives in the sites are computed only where somebody asks for them.
-    rows = intervals * (not all(_is_zero(leaf) for leaf in moved[2:]))
-    arrays = jax.tree.leaves((transitions, sites, messages))
-    shapes = [(intervals, dim, dim)] * 2 + [(rows, 2 * dim), (rows, 2 * dim, 2 * dim)]
-    slopes = _native.call("local_gradient", shapes, *arrays)
-    changes = [
-        jnp.sum(slope * tangent)
-        for slope, tangent in zip(slopes, moved, strict=True)
-        if not _is_zero(tangent)
-    ]
-    return jnp.zeros(()), sum(changes, start=jnp.zeros(()))
-
-
-def _is_zero(tangent: Any) -> bool:
-    return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
 
 
 def kl_to_prior(sites: Sites, posterior: Swept) -> Float[Array, ""]:
@@ -428,6 +402,34 @@ def _traced_follow(maps: Affine, start: Array, reverse: bool) -> Array:
         return Affine(times(second.matrix, first.matrix), moved)
 
     return recurse(step, combine, maps, start, reverse=reverse)
+
+
+def sample_prior_states(
+    steps: Transitions, white: Float[Array, "dim samples steps"]
+) -> Float[Array, "dim samples steps"]:
+    """Joint samples of the states that steps from nothing lead to, from white noise."""
+    if _native.in_use(steps.A, white):
+        return _compiled_prior_samples(steps, white)
+    return _traced_prior_samples(steps, white)
+
+
+@jax.custom_jvp
+def _compiled_prior_samples(steps: Transitions, white: Array) -> Array:
+    noise = jnp.transpose(white, (2, 1, 0))
+    (states,) = _native.call("prior_samples", [noise.shape], steps.A, steps.Q, noise)
+    return jnp.transpose(states, (2, 1, 0))
+
+
+@_compiled_prior_samples.defjvp
+def _compiled_prior_samples_jvp(primals: Any, tangents: Any) -> Any:
+    return jax.jvp(_traced_prior_samples, primals, tangents)
+
+
+def _traced_prior_samples(steps: Transitions, white: Array) -> Array:
+    A, Q = (jnp.moveaxis(leaf, 0, -1) for leaf in (steps.A, steps.Q))
+    noise = times(psd_cholesky(Q), white)
+    before = _traced_follow(Affine(A, noise), jnp.zeros(noise.shape[:2]), reverse=False)
+    return times(A, before) + noise
 
 
 def sample_states(
