@@ -28,6 +28,7 @@ _CACHED = 16_384  # observations that are looked at together on a CPU: they stay
 _MANY = 2**25  # and on devices that want work for many cores
 _HELD = 2**20  # and those that are copied together while moments are summed
 _WIDTHS = (16, 32, 64, 128, 256, 512)
+_FEW_STATES = 16_384  # up to which inducing points and observations at them have the same size
 _DEGREES = 8  # coefficients of the reference that Gaussian observations are measured from
 
 
@@ -225,8 +226,10 @@ def _least_squares(plain: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def pad_observations(data: Observations, inducing: np.ndarray) -> Observations:
-    """Observations of weight zero up to one of few sizes."""
+    """Observations of weight zero up to one of few sizes, that of the inducing points if possible."""
     size = padded_size(len(data))
+    if len(data) <= len(inducing) <= _FEW_STATES:
+        size = len(inducing)
     x, y, extra = (pad_last(np.asarray(v), size) for v in (data.x, data.y, data.extra))
     weights = np.pad(np.asarray(data.weights), (0, size - len(data)))
     columns: Any = [*(jnp.asarray(v) for v in (x, y, extra, weights)), data.origin]
@@ -234,6 +237,8 @@ def pad_observations(data: Observations, inducing: np.ndarray) -> Observations:
     if np.array_equal(inducing[number], x):  # −1, for what lies before all of them, is not equal
         first = np.searchsorted(inducing, x, side="left")
         lengths, which = distinct_steps(inducing)
-        lengths = pad_last(np.append(lengths, 0.0), padded_size(len(lengths)))
+        few = padded_size(1)
+        lengths = lengths if len(lengths) else np.zeros(1)  # no step, of a single inducing point
+        lengths = pad_last(lengths, few if len(lengths) <= few else len(inducing))
         return AtInducing(*columns, *(jnp.asarray(v) for v in (number, first, lengths, which)))
     return Observations(*columns)

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp._data import Observations
+from stategp._data import Observations, distinct_inputs
 from stategp._fitting._settings import Settings
 from stategp._fitting._task import Task, check_finite, larger_kernels
 from stategp._inference import ChainSites, FitResult, Limits, search_limits, search_scales
 from stategp._models import GP
 from stategp._posteriors import Posterior
-from stategp._runtime import Progress, pad_inducing
+from stategp._runtime import Progress, least_size, pad_inducing
 from stategp.chain import PairMarginals, Sites
 
 
@@ -28,9 +28,9 @@ class SeriesTask(Task):
 
     @staticmethod
     def of(
-        data: Observations, inducing: np.ndarray, settings: Settings, show: Progress
+        model: GP, data: Observations, inducing: np.ndarray, settings: Settings, show: Progress
     ) -> "SeriesTask":
-        padded = pad_inducing(inducing) if settings.method.pads else inducing
+        padded = fill_up(model, data, inducing) if settings.method.pads else inducing
         return SeriesTask(settings, show, data, jnp.asarray(padded), len(inducing))
 
     @property
@@ -82,6 +82,19 @@ class SeriesTask(Task):
             result,
             **flags,
         )
+
+
+def fill_up(model: GP, data: Observations, inducing: np.ndarray) -> np.ndarray:
+    """Inducing locations with repetitions of the last, up to one of few sizes.
+
+    Gaussian observations at their own states need little time for each: series of many lengths then
+    share a size, and what was compiled for it.
+    """
+    entries = sum(kernel.state_dim**2 for kernel in model.kernels)
+    alike = model.likelihood.conjugate and np.array_equal(
+        inducing, distinct_inputs(np.asarray(data.x))
+    )
+    return pad_inducing(inducing, least_size(entries)) if alike else pad_inducing(inducing)
 
 
 def unpadded(sites: Sites, pairs: PairMarginals, states: int) -> tuple[Sites, PairMarginals]:

@@ -6,6 +6,7 @@ from stategp._runtime._keys import as_count, as_key
 from stategp._runtime._memory import make_room
 from stategp._runtime._progress import Progress
 from stategp._runtime._shapes import (
+    least_size,
     pad_inducing,
     pad_last,
     padded_blocks,
@@ -21,6 +22,7 @@ __all__ = [
     "finishing_compilations",
     "is_traced",
     "keep_compiled_programs",
+    "least_size",
     "make_room",
     "pad_inducing",
     "pad_last",

@@ -145,7 +145,7 @@ def _compiled_sweep(transitions: Transitions, sites: Sites) -> Swept:
 
 @_compiled_sweep.defjvp
 def _compiled_sweep_jvp(primals: Any, tangents: Any) -> Any:
-    return jax.jvp(lambda *inputs: _traced_sweep(*inputs, None), primals, tangents)
+    return jax.jvp(partial(_traced_sweep, how=None), primals, tangents)
 
 
 def _kept(computed: Any) -> Any:
@@ -390,7 +390,7 @@ def _compiled_follow(maps: Affine, start: Array, reverse: bool) -> Array:
 
 @_compiled_follow.defjvp
 def _compiled_follow_jvp(reverse: bool, primals: Any, tangents: Any) -> Any:
-    return jax.jvp(lambda *inputs: _traced_follow(*inputs, reverse), primals, tangents)
+    return jax.jvp(partial(_traced_follow, reverse=reverse), primals, tangents)
 
 
 def _traced_follow(maps: Affine, start: Array, reverse: bool) -> Array:
