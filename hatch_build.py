@@ -23,7 +23,7 @@ COMMON += ["-ffp-contract=fast", "-pthread"]
 
 
 class KernelsHook(BuildHookInterface):
-    """Adds src/stategp/_native/kernels.so to the wheel."""
+    """Adds src/stategp/_native/kernels.native.so to the wheel."""
 
     PLUGIN_NAME = "custom"
 
@@ -31,7 +31,7 @@ class KernelsHook(BuildHookInterface):
         wish = os.environ.get("STATEGP_NATIVE", "").lower()
         if self.target_name != "wheel" or wish in ("off", "0", "no", "false"):
             return
-        name = "kernels.dylib" if platform.system() == "Darwin" else "kernels.so"
+        name = f"kernels.native.{'dylib' if platform.system() == 'Darwin' else 'so'}"
         target = Path(self.root, FOLDER, name)
         target.unlink(missing_ok=True)
         try:

@@ -226,7 +226,7 @@ def _least_squares(plain: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def pad_observations(data: Observations, inducing: np.ndarray) -> Observations:
-    """Observations of weight zero up to one of few sizes, that of the inducing points if possible."""
+    """Observations of weight zero up to one of few sizes, or that of the inducing points."""
     size = padded_size(len(data))
     if len(data) <= len(inducing) <= _FEW_STATES:
         size = len(inducing)

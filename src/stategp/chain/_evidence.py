@@ -48,7 +48,7 @@ def log_evidence(
     value: Float[Array, " states"],
     precision: Float[Array, " states"],
     *,
-    which: Int[Array, " states"] | None = None,
+    which: Int[Array | np.ndarray, " states"] | None = None,
     blocks: tuple[int, ...] = (),
     steady: bool = True,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -63,10 +63,12 @@ def log_evidence(
     """
     states = len(value)
     if which is None:
-        which, steps = jnp.arange(states), Transitions(steps.A[:states], steps.Q[:states])
+        which, steps = np.arange(states), Transitions(steps.A[:states], steps.Q[:states])
     if _native.in_use(steps.A, emission, value, precision):
         blocks = blocks or (len(emission),)
-        return _compiled(steps, emission, value, precision, which.astype(jnp.int32), blocks, steady)
+        return _compiled(
+            steps, emission, value, precision, jnp.asarray(which, jnp.int32), blocks, steady
+        )
     return _traced(Transitions(steps.A[which], steps.Q[which]), emission, value, precision)
 
 
