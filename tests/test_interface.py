@@ -24,16 +24,8 @@ POSTERIORS = [
     "Posterior",
 ]
 DOORS = ["Forecaster", "GPClassifier", "GPRegressor", "Parameter"]
-FUNCTIONS = [
-    "condition",
-    "describe_runtime",
-    "fit",
-    "fixed",
-    "load",
-    "log_posterior",
-    "parameter",
-    "register",
-]
+FUNCTIONS = ["condition", "fit", "fixed", "load", "log_posterior", "parameter", "register"]
+RUNTIME = ["describe_runtime"]
 EXPRESSIONS = ["parse_kernel", "write_kernel"]
 MODULES = ["chain", "data", "kernels", "likelihoods", "means", "plots", "priors", "report"]
 INTERFACE = sorted(
