@@ -229,9 +229,9 @@ def pad_observations(data: Observations, inducing: np.ndarray) -> Observations:
     size = padded_size(len(data))
     x, y, extra = (pad_last(np.asarray(v), size) for v in (data.x, data.y, data.extra))
     weights = np.pad(np.asarray(data.weights), (0, size - len(data)))
-    columns: Any = [*(jnp.asarray(v) for v in (x, y, extra, weights)), data.origin]
+    columns: Any = [*jax.device_put([x, y, extra, weights]), data.origin]
     number = np.searchsorted(inducing, x, side="right") - 1  # of those that are equal, the last
     if np.array_equal(inducing[number], x):  # −1, for what lies before all of them, is not equal
-        columns.append(jnp.asarray(number))
+        columns.append(jax.device_put(number))
         return AtInducing(*columns)
     return Observations(*columns)

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -31,7 +30,7 @@ class SeriesTask(Task):
         data: Observations, inducing: np.ndarray, settings: Settings, show: Progress
     ) -> "SeriesTask":
         padded = pad_inducing(inducing) if settings.method.pads else inducing
-        return SeriesTask(settings, show, data, jnp.asarray(padded), len(inducing))
+        return SeriesTask(settings, show, data, jax.device_put(padded), len(inducing))
 
     @property
     def count(self) -> int:
@@ -71,11 +70,11 @@ class SeriesTask(Task):
         check_finite(model, elbo)
         pairs = zip(sites, marginals, strict=True)
         kept = [unpadded(site, marginal, self.states) for site, marginal in pairs]
-        inducing = self.inducing[: self.states]
+        inducing = np.asarray(self.inducing)[: self.states]
         return Posterior(
             model,
             self.data,
-            inducing,
+            jax.device_put(inducing),
             tuple(site for site, _ in kept),
             tuple(marginal for _, marginal in kept),
             float(elbo),
@@ -87,13 +86,11 @@ class SeriesTask(Task):
 def unpadded(sites: Sites, pairs: PairMarginals, states: int) -> tuple[Sites, PairMarginals]:
     """A chain without the inducing points that only fill up."""
     keep = np.append(np.arange(states), len(pairs.mean) - 1)  # the last interval stays last
-    sites, pairs = jax.tree.map(lambda leaf: leaf[keep], (sites, pairs))
-    return sites, _joined(pairs)
-
-
-def _joined(pairs: PairMarginals) -> PairMarginals:
-    """The last state is the same, to the last digit, seen from both sides."""
-    dim = pairs.mean.shape[1] // 2
-    mean = pairs.mean.at[-1, :dim].set(pairs.mean[-2, dim:])
-    covariance = pairs.covariance.at[-1, :dim, :dim].set(pairs.covariance[-2, dim:, dim:])
-    return PairMarginals(mean, covariance)
+    sites = jax.tree.map(lambda leaf: np.asarray(leaf)[keep], sites)
+    mean, covariance = np.asarray(pairs.mean)[keep], np.asarray(pairs.covariance)[keep]
+    # The last state is the same, to the last digit, seen from both sides.
+    dim = mean.shape[1] // 2
+    mean[-1, :dim] = mean[-2, dim:]
+    covariance[-1, :dim, :dim] = covariance[-2, dim:, dim:]
+    kept: tuple[Sites, PairMarginals] = jax.device_put((sites, PairMarginals(mean, covariance)))
+    return kept

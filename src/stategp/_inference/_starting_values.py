@@ -3,7 +3,7 @@
 import functools
 from typing import Any, TypeVar
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from stategp._data import Observations, Observed, distinct_inputs
@@ -98,7 +98,7 @@ def _start(part: Part, guesses: "_Guesses") -> Part:
         value = guesses.value(parameter.role, summands)
         if value is None:
             return parameter
-        return with_value(parameter, jnp.full(parameter.value.shape, value, dtype=float))
+        return with_value(parameter, jax.device_put(np.full(parameter.value.shape, float(value))))
 
     return map_parameters(start, part)
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -26,14 +27,13 @@ from stategp._posteriors._prediction import (
     Predicts,
     States,
     component_moments,
-    padded,
     per_point,
     predict,
     sample,
     summands_of,
 )
 from stategp._posteriors._tells_states import TellsStates
-from stategp._runtime import as_count, as_key, is_traced, pad_last, refuse_traced
+from stategp._runtime import as_count, as_key, is_traced, refuse_traced
 from stategp.chain import PairMarginals
 
 
@@ -72,9 +72,7 @@ class Posterior(Predicts, TellsStates):
         >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
         >>> mean, variance = posterior.predict_f([0.5, 10.0])
         """
-        x = self._points(x_new)
-        mean, variance = predict(self.chain, padded(x))
-        return mean[: len(x)], variance[: len(x)]
+        return predict(self.chain, self._points(x_new))
 
     def sample_f(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
@@ -92,26 +90,21 @@ class Posterior(Predicts, TellsStates):
         if count == 0 or len(x) == 0:
             latents = () if len(self.model.kernels) == 1 else (len(self.model.kernels),)
             return jnp.zeros((count, len(x), *latents))
-        f = sample(self.chain, as_key(key), padded(x), count, self._negative)
-        return f[:, : len(x)]
+        return sample(self.chain, as_key(key), x, count, self._negative)
 
     def components(self, x_new: Any) -> dict[str, tuple[Points, Points]]:
         """Mean and variance of each component of the kernel, by name (without the mean function).
 
         With several latent functions the names start with the number of the function: "1.cosine".
         """
-        x = self._points(x_new)
         summands = [summands_of(kernel) for kernel in self.model.kernels]
-        moments = component_moments(
-            self.chain,
-            padded(x),
-            tuple(tuple(kernels.values()) for kernels in summands),
-        )
+        parts = tuple(tuple(kernels.values()) for kernels in summands)
+        moments = component_moments(self.chain, self._points(x_new), parts)
         several = len(summands) > 1
         return {
-            f"{number}.{name}" if several else name: (mean[: len(x)], variance[: len(x)])
-            for number, (names, parts) in enumerate(zip(summands, moments, strict=True))
-            for name, (mean, variance) in zip(names, parts, strict=True)
+            f"{number}.{name}" if several else name: pair
+            for number, (names, pairs) in enumerate(zip(summands, moments, strict=True))
+            for name, pair in zip(names, pairs, strict=True)
         }
 
     def prior_sample(
@@ -150,14 +143,10 @@ class Posterior(Predicts, TellsStates):
             counts = as_fitted("weights", self.data.weights, 1.0, self.data, relative, observed)
         else:
             counts = observation_weights(weights, len(relative), seen)
-        # One of few sizes, as everywhere: each has to be compiled.
-        size = len(padded(jnp.zeros(len(relative))))
-        columns = (relative, observed, extra, counts)
         if len(relative) == 0:
             return *self.predict_f(x), observed, extra
-        whole = [jnp.asarray(pad_last(np.asarray(column), size)) for column in columns]
-        mean, variance = without_each(self.chain, *whole)
-        return mean[: len(relative)], variance[: len(relative)], observed, extra
+        moments = without_each(self.chain, relative, observed, np.asarray(extra), counts)
+        return *moments, observed, extra
 
     def tail_probability(self, x: Any, y: Any, *, weights: Any = None, **extras: Any) -> Points:
         """The probability of an observation as extreme as each one, given all the others.
@@ -169,10 +158,11 @@ class Posterior(Predicts, TellsStates):
         likelihood = self.model.likelihood
         before = np.ceil(observed) - 1 if likelihood.discrete else observed
         below, strictly = (
-            per_point(likelihood, "predictive_cdf", edge, mean, variance, jnp.asarray(extra))
+            np.asarray(per_point(likelihood, "predictive_cdf", edge, mean, variance, extra))
             for edge in (observed, before)
         )
-        return jnp.minimum(1.0, 2 * jnp.minimum(below, 1 - strictly))
+        probability: Points = jax.device_put(np.minimum(1.0, 2 * np.minimum(below, 1 - strictly)))
+        return probability
 
     def log_marginal_likelihood(self) -> float:
         """The exact log p(y) of the model, computed with inducing points at the data.
@@ -212,7 +202,8 @@ class Posterior(Predicts, TellsStates):
     def _points(self, x_new: Any) -> Points:
         if is_traced(x_new):
             return traced_inputs("x_new", x_new, self._origin)
-        return jnp.asarray(self._relative("x_new", x_new))
+        points: Points = jax.device_put(self._relative("x_new", x_new))
+        return points
 
     @property
     def _origin(self) -> int | float:

@@ -1,6 +1,7 @@
 """From a chain of states to f at new points: moments, summands, joint samples."""
 
 import abc
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,21 +12,30 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._data import extra_values
 from stategp._files import save
-from stategp._inference import ChainSites, geometry, latent_moments, prior_mean
-from stategp._models import GP, prior_states
+from stategp._inference import ChainSites, geometry, prior_mean, stack
+from stategp._models import GP, bare, prior_states
 from stategp._posteriors._marginals import as_targets, marginals_at
-from stategp._posteriors._pointwise import BLOCK, check_levels
+from stategp._posteriors._pointwise import by_blocks, check_levels, over_blocks
 from stategp._posteriors._pointwise import padded as padded
 from stategp._posteriors._pointwise import per_point as per_point
 from stategp._posteriors._shown import Shown
 from stategp._projection import Projection
-from stategp._runtime import as_key, pad_last, padded_size
+from stategp._runtime import (
+    as_key,
+    finishing_compilations,
+    is_traced,
+    pad_last,
+    padded_size,
+)
 from stategp.chain import PairMarginals, sample_states
 from stategp.kernels import Kernel, Sum
+from stategp.likelihoods import Likelihood
 
 Points = Float[Array, " points"]
 Latent = Float[Array, "points *latents"]  # one column per latent function if there are several
 States = Float[Array, " states"]
+
+_CHEAP = 100_000  # values of f that are drawn in no time
 
 
 class Predicts(Shown):
@@ -100,14 +110,19 @@ class Predicts(Shown):
         """
         f_key, y_key = jax.random.split(as_key(key))
         f = self.sample_f(f_key, x_new, num_samples)
-        extra = jnp.broadcast_to(self._extra(f.shape[1], extras)[None], f.shape[:2])
-        return self.model.likelihood.sample(y_key, f, extra)
+        extra = np.broadcast_to(self._extra(f.shape[1], extras)[None], f.shape[:2])
+        return _observe(bare(self.model.likelihood), y_key, f, extra)
 
     def _targets(self, y_new: Any, points: int) -> np.ndarray:
         return as_targets(y_new, points)
 
-    def _extra(self, points: int, extras: dict[str, Any]) -> Points:
-        return jnp.asarray(extra_values(self.model.likelihood, points, extras))
+    def _extra(self, points: int, extras: dict[str, Any]) -> np.ndarray:
+        return np.asarray(extra_values(self.model.likelihood, points, extras))
+
+
+@jax.jit
+def _observe(likelihood: Likelihood, key: PRNGKeyArray, f: Array, extra: Array) -> Array:
+    return likelihood.sample(key, f, extra)
 
 
 def summands_of(kernel: Kernel) -> dict[str, Kernel]:
@@ -138,72 +153,145 @@ class Chain(NamedTuple):
         size = padded_size(states)
         # The interval after the last state stays last; those put in before it are never read.
         places = np.minimum(np.arange(size + 1), states)
-        sites, marginals = jax.tree.map(lambda leaf: leaf[places], (sites, marginals))
         counts = (np.arange(size + 1) < states) | (np.arange(size + 1) == size)
-        sites = jax.tree.map(
-            lambda leaf: jnp.where(counts.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, 0.0), sites
+
+        def longer(leaf: Any) -> np.ndarray:
+            return np.asarray(leaf)[places]
+
+        def blank(leaf: Any) -> np.ndarray:
+            return np.where(counts.reshape(-1, *[1] * (leaf.ndim - 1)), longer(leaf), 0.0)
+
+        chain = Chain(
+            model,
+            pad_last(inducing, size),  # type: ignore[arg-type]  # arrays in a moment
+            np.asarray(float(origin)),  # type: ignore[arg-type]
+            jax.tree.map(blank, sites),
+            jax.tree.map(longer, marginals),
         )
-        longer = jnp.asarray(pad_last(inducing, size))
-        return Chain(model, longer, jnp.asarray(float(origin)), sites, marginals)
+        on_device: Chain = jax.device_put(chain)
+        return on_device
+
+    @property
+    def bare(self) -> "Chain":
+        """Without what changes no computation, so that models that differ in it share programs."""
+        return self._replace(model=bare(self.model))
+
+
+class Seen(NamedTuple):
+    """f at points, and where its variance comes from."""
+
+    mean: Latent
+    spread: Latent  # variance through the states
+    residual: Latent  # what they leave open
+    prior: Latent  # variance through the states a priori
+
+
+def see(chain: Chain, x: Points) -> Seen:
+    """f at points in any order, a block of them at a time."""
+    plain = chain.bare
+    blockwise = over_blocks if is_traced(x) else by_blocks
+    seen: Seen = blockwise(lambda block: _see(plain, block), x)
+    return seen
 
 
 @jax.jit
+def _see(chain: Chain, x: Points) -> Seen:
+    shape = geometry(chain.model, x, chain.inducing)
+    columns: list[list[Points]] = []
+    for kernel, projection, q in zip(
+        chain.model.kernels, shape.projections, chain.marginals, strict=True
+    ):
+        certain = tuple(jnp.zeros_like(part) for part in projection.residual)
+        mean, spread = Projection(projection.interval, projection.weights, certain).marginals(q)
+        residual = sum(projection.residual, start=jnp.zeros_like(spread))
+        h = kernel.emission()
+        columns.append([mean, spread, residual, h @ kernel.stationary_covariance() @ h - residual])
+    mean, spread, residual, prior = (stack(list(parts)) for parts in zip(*columns, strict=True))
+    return Seen(mean + prior_mean(chain.model, x + chain.origin), spread, residual, prior)
+
+
 def predict(chain: Chain, x: Points) -> tuple[Latent, Latent]:
-    """In blocks, so that memory beyond the answer stays bounded."""
-
-    def block(x: Points) -> tuple[Latent, Latent]:
-        shape = geometry(chain.model, x, chain.inducing)
-        mean, variance = latent_moments(shape.projections, chain.marginals)
-        return mean + prior_mean(chain.model, x + chain.origin), variance
-
-    if len(x) <= BLOCK:
-        return block(x)
-    moments = jax.lax.map(block, x.reshape(-1, BLOCK))
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), moments)
+    """Mean and variance of f at points in any order."""
+    seen = see(chain, x)
+    if is_traced(x):
+        return seen.mean, seen.spread + seen.residual
+    variance = np.asarray(seen.spread) + np.asarray(seen.residual)
+    return seen.mean, jax.device_put(variance)
 
 
-@jax.jit
 def component_moments(
-    chain: Chain,
-    x: Points,
-    summands: tuple[tuple[Kernel, ...], ...],
+    chain: Chain, x: Points, summands: tuple[tuple[Kernel, ...], ...]
+) -> list[list[tuple[Points, Points]]]:
+    """Mean and variance of each summand of each kernel at points in any order."""
+    extents = tuple(
+        tuple((kernel.state_dim, len(kernel.blocks())) for kernel in kernels)
+        for kernels in summands
+    )
+    plain = chain.bare
+    blockwise = over_blocks if is_traced(x) else by_blocks
+    moments = blockwise(lambda block: _component_moments(plain, block, extents), x)
+    return list(moments)
+
+
+Extents = tuple[tuple[int, int], ...]  # the size of the state of each summand, and its blocks
+
+
+@jax.jit(static_argnames="extents")
+def _component_moments(
+    chain: Chain, x: Points, extents: tuple[Extents, ...]
 ) -> list[list[tuple[Points, Points]]]:
     shape = geometry(chain.model, x, chain.inducing)
     return [
-        _split(projection, q, kernels)
-        for projection, q, kernels in zip(shape.projections, chain.marginals, summands, strict=True)
+        _split(projection, q, parts)
+        for projection, q, parts in zip(shape.projections, chain.marginals, extents, strict=True)
     ]
 
 
 def _split(
-    projection: Projection, marginals: PairMarginals, summands: tuple[Kernel, ...]
+    projection: Projection, marginals: PairMarginals, extents: Extents
 ) -> list[tuple[Points, Points]]:
-    """Each summand owns consecutive parts of the state: the weights of the others become zero."""
-    dims = np.arange(len(projection.weights) // 2)
-    moments, first_dim, first_block = [], 0, 0
-    for kernel in summands:
-        in_summand = (dims >= first_dim) & (dims < first_dim + kernel.state_dim)
-        blocks = len(kernel.blocks())
+    """Each summand owns consecutive parts of the state, and reads only its own."""
+    dim = len(projection.weights) // 2
+    moments, first, first_block = [], 0, 0
+    for size, blocks in extents:
+        inside = np.arange(first, first + size)
+        places = np.concatenate([inside, inside + dim])  # in the pair of states
         part = Projection(
             projection.interval,
-            tuple(
-                projection.weights[i] if mine else jnp.zeros_like(projection.weights[i])
-                for i, mine in enumerate(np.tile(in_summand, 2))
-            ),
+            tuple(projection.weights[i] for i in places),
             projection.residual[first_block : first_block + blocks],
         )
-        moments.append(part.marginals(marginals))
-        first_dim, first_block = first_dim + kernel.state_dim, first_block + blocks
+        mean, covariance = marginals.mean[:, places], marginals.covariance[:, places][:, :, places]
+        moments.append(part.marginals(PairMarginals(mean, covariance)))
+        first, first_block = first + size, first_block + blocks
     return moments
 
 
-@jax.jit(static_argnames=("num_samples", "indefinite"))
 def sample(
-    chain: Chain,
-    key: PRNGKeyArray,
-    x: Points,
-    num_samples: int,
-    indefinite: bool,
+    chain: Chain, key: PRNGKeyArray, x: Points, num_samples: int, indefinite: bool
+) -> Float[Array, "samples points *latents"]:
+    """Joint samples of f at points in any order."""
+    whole = padded(x)
+    if is_traced((key, x)):
+        return _sample(chain, key, whole, num_samples, indefinite)[:, : len(x)]
+    with finishing_compilations(forget=False):
+        count = _samples_to_draw(num_samples, len(whole))
+        drawn = np.asarray(_sample(chain.bare, key, whole, count, indefinite))
+    functions: Float[Array, "samples points *latents"] = jax.device_put(
+        drawn[:num_samples, : len(x)]
+    )
+    return functions
+
+
+def _samples_to_draw(wanted: int, points: int) -> int:
+    """One of few numbers, if samples are cheap: 1, 4, 16, 64, …"""
+    enough = 4 ** math.ceil(math.log(max(wanted, 1), 4) - 1e-9)
+    return enough if enough * points <= _CHEAP else wanted
+
+
+@jax.jit(static_argnames=("num_samples", "indefinite"))
+def _sample(
+    chain: Chain, key: PRNGKeyArray, x: Points, num_samples: int, indefinite: bool
 ) -> Float[Array, "samples points *latents"]:
     """The paper's sampler: a prior sample, corrected by what the states say (appendix A.2)."""
     model, inducing = chain.model, chain.inducing
