@@ -167,8 +167,12 @@ def project(
     With x in rows, all points of a row must lie in one interval. `transitions` is the prior of the
     states, from `prior_transitions(kernel, inducing)`.
     """
-    where = locate(inducing, x)
-    interval = where.interval
+    return project_at(kernel, locate(inducing, x), transitions)
+
+
+def project_at(kernel: Kernel, where: "Where", transitions: Transitions) -> Projection:
+    """The same for points that have been located; `transitions` are those of their intervals."""
+    interval, x = where.interval, where.before
     p1: list[Any] = []
     p2: list[Any] = []
     residual: list[Grid] = []

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from stategp._durations import days
+from stategp._runtime import on_device
 from stategp.priors import Prior, as_pytree
 
 __all__ = ["Parameter", "Value", "fixed", "parameter"]
@@ -168,7 +169,7 @@ def _array(value: Any) -> Float[Array, "..."]:
     """Numbers as JAX has them. (`jnp.asarray` would compile a program for each shape.)"""
     if isinstance(value, jax.core.Tracer):
         return jnp.asarray(value, dtype=float)
-    array: Float[Array, "..."] = jax.device_put(np.asarray(value, dtype=float))
+    array: Float[Array, "..."] = on_device(np.asarray(value, dtype=float))
     return array
 
 

@@ -7,14 +7,13 @@ integers, so that nanosecond timestamps near 10¹⁸ lose nothing.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from stategp._arguments import as_whole
 from stategp._data._views import Expected, Latent, Origin, View, positive_precision
-from stategp._runtime import is_traced, refuse_traced
+from stategp._runtime import is_traced, on_device, refuse_traced
 from stategp.likelihoods import Gaussian, Likelihood
 
 _SMALLEST, _LARGEST = 1e-150, 1e150  # sizes of y whose squares are ordinary numbers
@@ -50,7 +49,7 @@ class Observations(View):
     def total(self) -> Float[Array, ""]:
         if is_traced(self.weights):
             return jnp.sum(self.weights)
-        together: Float[Array, ""] = jax.device_put(np.sum(np.asarray(self.weights)))
+        together: Float[Array, ""] = on_device(np.sum(np.asarray(self.weights)))
         return together
 
     def expected(

@@ -13,7 +13,7 @@ from stategp._fitting._task import Task, check_finite, larger_kernels
 from stategp._inference import ChainSites, FitResult, Limits, search_limits, search_scales
 from stategp._models import GP
 from stategp._posteriors import Posterior
-from stategp._runtime import Progress, pad_inducing
+from stategp._runtime import Progress, on_device, pad_inducing
 from stategp.chain import PairMarginals, Sites
 
 
@@ -30,7 +30,7 @@ class SeriesTask(Task):
         data: Observations, inducing: np.ndarray, settings: Settings, show: Progress
     ) -> "SeriesTask":
         padded = pad_inducing(inducing) if settings.method.pads else inducing
-        return SeriesTask(settings, show, data, jax.device_put(padded), len(inducing))
+        return SeriesTask(settings, show, data, on_device(padded), len(inducing))
 
     @property
     def count(self) -> int:
@@ -74,7 +74,7 @@ class SeriesTask(Task):
         return Posterior(
             model,
             self.data,
-            jax.device_put(inducing),
+            on_device(inducing),
             tuple(site for site, _ in kept),
             tuple(marginal for _, marginal in kept),
             float(elbo),
@@ -92,5 +92,4 @@ def unpadded(sites: Sites, pairs: PairMarginals, states: int) -> tuple[Sites, Pa
     dim = mean.shape[1] // 2
     mean[-1, :dim] = mean[-2, dim:]
     covariance[-1, :dim, :dim] = covariance[-2, dim:, dim:]
-    kept: tuple[Sites, PairMarginals] = jax.device_put((sites, PairMarginals(mean, covariance)))
-    return kept
+    return on_device(sites), PairMarginals(*on_device((mean, covariance)))

@@ -37,6 +37,7 @@ from stategp._inference._exact import (
 )
 from stategp._inference._seeing import Sight
 from stategp._models import GP, bare
+from stategp._runtime import on_device
 from stategp.chain import PairMarginals, Sites
 from stategp.parameters import log_prior, with_vector
 
@@ -288,7 +289,7 @@ class Collapsed:
 
     def __call__(self, vector: Any) -> tuple[float, np.ndarray]:
         """Bound plus log prior, and its gradient; NaN where nothing works."""
-        vector = jax.device_put(np.asarray(vector))
+        vector = on_device(np.asarray(vector))
         view, guess = self.sight(with_vector(self.model, vector))
         if knows_evidence(self.model, view):
             self.state = None

@@ -17,10 +17,12 @@ from stategp._inference import (
     level,
 )
 from stategp._models import AdditiveGP
+from stategp._posteriors._at_points import predict
 from stategp._posteriors._covariance import joint_covariance
-from stategp._posteriors._prediction import Chain, Points, Predicts, predict, sample
+from stategp._posteriors._pointwise import Points
+from stategp._posteriors._prediction import Chain, Predicts, sample
 from stategp._posteriors._states import Strand
-from stategp._runtime import as_count, as_key, refuse_traced
+from stategp._runtime import as_count, as_key, on_device, refuse_traced
 
 _TOGETHER = 64  # points whose joint variances are solved for at once
 
@@ -73,7 +75,7 @@ class AdditivePosterior(Predicts):
             mean, variance = mean + np.asarray(mean_here), variance + np.asarray(variance_here)
         if joint:
             variance = variance + np.asarray(self._corrections(columns, None))
-        moments: tuple[Points, Points] = jax.device_put((mean, variance))
+        moments: tuple[Points, Points] = on_device((mean, variance))
         return moments
 
     def components(self, x_new: Any, *, joint: Any = False) -> dict[str, tuple[Points, Points]]:
@@ -98,7 +100,7 @@ class AdditivePosterior(Predicts):
                 columns = [x if j == i else None for j in range(len(self.chains))]
                 variance = variance + np.asarray(self._corrections(columns, i, centred=True))
             centred = np.maximum(variance - 2 * shared + spread, 0.0)
-            effects[name] = jax.device_put((mean - average, centred))
+            effects[name] = on_device((mean - average, centred))
         return effects
 
     def covariance(self, x: Any, x2: Any = None) -> Float[Array, "points others"]:
@@ -133,7 +135,7 @@ class AdditivePosterior(Predicts):
         for number, (chain, x) in enumerate(zip(self.chains, columns, strict=True)):
             chain_key = jax.random.fold_in(as_key(key), number)
             total += np.asarray(sample(chain, chain_key, x, count, negative))
-        drawn: Float[Array, "samples points"] = jax.device_put(total)
+        drawn: Float[Array, "samples points"] = on_device(total)
         return drawn
 
     @property
@@ -156,9 +158,7 @@ class AdditivePosterior(Predicts):
         names = names or self.model.names
         columns = as_columns(name, names, x_new)
         return [
-            jax.device_put(
-                relative_inputs(name, column, self.origins[self.model.names.index(name)])
-            )
+            on_device(relative_inputs(name, column, self.origins[self.model.names.index(name)]))
             for name, column in zip(names, columns, strict=True)
         ]
 

@@ -22,11 +22,13 @@ from stategp._inference import (
     trace_calls,
 )
 from stategp._models import GP, DeepGP, Path
+from stategp._posteriors._at_points import predict
 from stategp._posteriors._paths import Drawn, look
-from stategp._posteriors._prediction import Chain, Points, padded, predict, sample
+from stategp._posteriors._pointwise import Points, padded
+from stategp._posteriors._prediction import Chain, sample
 from stategp._posteriors._shown import Shown
 from stategp._posteriors._tells_states import TellsStates
-from stategp._runtime import as_key
+from stategp._runtime import as_key, on_device
 from stategp.chain import PairMarginals, Sites, prior_transitions, sample_states
 from stategp.likelihoods import Gaussian, Likelihood
 
@@ -62,7 +64,7 @@ class Function(TellsStates):
         return as_numbers(name, x)
 
     def _points(self, x_new: Any) -> Points:
-        points: Points = jax.device_put(self._relative("x_new", x_new))
+        points: Points = on_device(self._relative("x_new", x_new))
         return points
 
     @property

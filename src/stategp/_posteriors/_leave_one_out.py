@@ -6,13 +6,14 @@ say about f(x). That part of f(x) loses the site; what the states leave open (th
 
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data import Column, Observations
+from stategp._posteriors._at_points import see
 from stategp._posteriors._pointwise import per_point
-from stategp._posteriors._prediction import Chain, see
+from stategp._posteriors._prediction import Chain
+from stategp._runtime import on_device
 
 Latent = Float[Array, "points *latents"]
 
@@ -24,7 +25,7 @@ def without_each(
     missing = np.isnan(y)
     first = np.argmin(missing)  # what is missing must not disturb the others
     y, extra = (np.where(missing, column[first], column) for column in (y, extra))
-    seen = see(chain, jax.device_put(x))
+    seen = see(chain, on_device(x))
     mean, spread, residual, prior = map(np.asarray, seen)
     likelihood = chain.model.likelihood
     slopes = per_point(likelihood, "expected_slopes", y, mean, spread + residual, extra)
@@ -34,7 +35,7 @@ def without_each(
     # Without an observation f is known no better than with it, and no worse than a priori.
     least = np.where(prior > spread, spread / np.where(prior > spread, prior, 1.0), 1.0)
     kept = np.maximum(1 + 2 * w * h * spread, least)
-    answer: tuple[Latent, Latent] = jax.device_put(
+    answer: tuple[Latent, Latent] = on_device(
         (mean - w * g * spread / kept, spread / kept + residual)
     )
     return answer

@@ -3,13 +3,13 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data import check_support, extra_values
 from stategp._data import numbers as as_numbers
 from stategp._posteriors._pointwise import Latent, Points, check_levels, per_point
+from stategp._runtime import on_device
 from stategp.likelihoods import Likelihood
 
 
@@ -35,7 +35,7 @@ class Marginals(eqx.Module):
 
     def __getitem__(self, part: slice) -> "Marginals":
         columns = (np.asarray(column)[part] for column in (self.mean, self.variance, self.extra))
-        return Marginals(self.likelihood, *jax.device_put(tuple(columns)))
+        return Marginals(self.likelihood, *on_device(tuple(columns)))
 
     def moments(self) -> tuple[Points, Points]:
         """Mean and variance of a new observation."""
@@ -57,9 +57,7 @@ class Marginals(eqx.Module):
         )
         every = np.repeat(wanted, len(self))
         rows = np.asarray(per_point(self.likelihood, "predictive_quantile", every, *columns))
-        quantiles: Float[Array, "levels points"] = jax.device_put(
-            rows.reshape(len(wanted), len(self))
-        )
+        quantiles: Float[Array, "levels points"] = on_device(rows.reshape(len(wanted), len(self)))
         return quantiles
 
     def cdf(self, y: Any, *, strict: Any = False) -> Points:
@@ -80,7 +78,7 @@ class Marginals(eqx.Module):
         missing = np.isnan(values)
         stand_in = values[np.argmin(missing)] if len(values) else 0.0
         density = self._each("log_predictive_density", np.where(missing, stand_in, values))
-        answer: Points = jax.device_put(np.where(missing, np.nan, np.asarray(density)))
+        answer: Points = on_device(np.where(missing, np.nan, np.asarray(density)))
         return answer
 
     def _each(self, method: str, first: np.ndarray) -> Points:
@@ -99,7 +97,7 @@ def marginals_at(posterior: Any, x_new: Any, **extras: Any) -> Marginals:
     """The prediction of a posterior at new points; extras are those of `predict_y`."""
     mean, variance = posterior.predict_f(x_new)
     likelihood = posterior.model.likelihood
-    extra = jax.device_put(np.asarray(extra_values(likelihood, len(mean), extras)))
+    extra = on_device(np.asarray(extra_values(likelihood, len(mean), extras)))
     return Marginals(likelihood, mean, variance, extra)
 
 

@@ -1,6 +1,7 @@
 """Points on their own: padded to few sizes, taken in blocks, levels checked."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,8 +11,10 @@ from jaxtyping import Array, Float
 
 from stategp._models import bare
 from stategp._runtime import (
+    at_once,
     finishing_compilations,
     is_traced,
+    on_device,
     pad_last,
     padded_blocks,
     padded_size,
@@ -30,7 +33,7 @@ def padded(x: Points) -> Float[Array, " padded"]:
     size = padded_size(len(x)) if len(x) <= BLOCK else BLOCK * padded_blocks(len(x) / BLOCK)
     if is_traced(x):
         return jnp.pad(x, (0, size - len(x)), mode="edge") if len(x) else jnp.zeros(size)
-    return jax.device_put(pad_last(np.asarray(x), size) if len(x) else np.zeros(size))
+    return on_device(pad_last(np.asarray(x), size) if len(x) else np.zeros(size))
 
 
 def by_blocks(function: Callable[..., Any], *columns: Any) -> Any:
@@ -43,17 +46,18 @@ def by_blocks(function: Callable[..., Any], *columns: Any) -> Any:
     size = _SMALL_BLOCK if points <= BLOCK else BLOCK
     if points == 0:
         whole = [np.ones((1, *column.shape[1:])) for column in whole]
+
+    def block(start: int) -> Any:
+        return function(*(pad_last(column[start : start + size], size) for column in whole))
+
     with finishing_compilations(forget=False):
-        answers = [
-            function(*(pad_last(column[start : start + size], size) for column in whole))
-            for start in range(0, len(whole[0]), size)
-        ]
+        answers = [at_once(partial(block, start)) for start in range(0, len(whole[0]), size)]
         return jax.tree.map(lambda *blocks: _joined(blocks, points), *answers)
 
 
 def _joined(blocks: tuple[Array, ...], points: int) -> Array:
     together = np.concatenate([np.asarray(block) for block in blocks])
-    return jax.device_put(together[:points])
+    return on_device(together[:points])
 
 
 def over_blocks(function: Callable[[Any], Any], columns: Any, size: int = BLOCK) -> Any:

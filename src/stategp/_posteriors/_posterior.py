@@ -3,7 +3,6 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -19,21 +18,12 @@ from stategp._data import (
 )
 from stategp._inference import Certificate, ChainSites, FitResult, infer
 from stategp._models import GP
+from stategp._posteriors._at_points import component_moments, predict
 from stategp._posteriors._leave_one_out import as_fitted, without_each
-from stategp._posteriors._prediction import (
-    Chain,
-    Latent,
-    Points,
-    Predicts,
-    States,
-    component_moments,
-    per_point,
-    predict,
-    sample,
-    summands_of,
-)
+from stategp._posteriors._pointwise import Latent, Points, per_point
+from stategp._posteriors._prediction import Chain, Predicts, States, sample, summands_of
 from stategp._posteriors._tells_states import TellsStates
-from stategp._runtime import as_count, as_key, is_traced, refuse_traced
+from stategp._runtime import as_count, as_key, is_traced, on_device, refuse_traced
 from stategp.chain import PairMarginals
 
 
@@ -161,7 +151,7 @@ class Posterior(Predicts, TellsStates):
             np.asarray(per_point(likelihood, "predictive_cdf", edge, mean, variance, extra))
             for edge in (observed, before)
         )
-        probability: Points = jax.device_put(np.minimum(1.0, 2 * np.minimum(below, 1 - strictly)))
+        probability: Points = on_device(np.minimum(1.0, 2 * np.minimum(below, 1 - strictly)))
         return probability
 
     def log_marginal_likelihood(self) -> float:
@@ -189,8 +179,8 @@ class Posterior(Predicts, TellsStates):
     @property
     def chain(self) -> Chain:
         """What predictions need, padded to one of few sizes."""
-        inducing = np.asarray(self.relative_inducing)
-        return Chain.padded(self.model, inducing, self.data.origin, self.sites, self.marginals)
+        origin, inducing = self._origin, self.relative_inducing
+        return Chain.padded(self.model, np.asarray(inducing), origin, self.sites, self.marginals)
 
     @property
     def _chain(self) -> Chain:
@@ -202,7 +192,7 @@ class Posterior(Predicts, TellsStates):
     def _points(self, x_new: Any) -> Points:
         if is_traced(x_new):
             return traced_inputs("x_new", x_new, self._origin)
-        points: Points = jax.device_put(self._relative("x_new", x_new))
+        points: Points = on_device(self._relative("x_new", x_new))
         return points
 
     @property

@@ -12,18 +12,17 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._data import extra_values
 from stategp._files import save
-from stategp._inference import ChainSites, geometry, prior_mean, stack
+from stategp._inference import ChainSites, geometry
 from stategp._models import GP, bare, prior_states
 from stategp._posteriors._marginals import as_targets, marginals_at
-from stategp._posteriors._pointwise import by_blocks, check_levels, over_blocks
-from stategp._posteriors._pointwise import padded as padded
-from stategp._posteriors._pointwise import per_point as per_point
+from stategp._posteriors._pointwise import Latent, Points, check_levels, padded
 from stategp._posteriors._shown import Shown
-from stategp._projection import Projection
 from stategp._runtime import (
     as_key,
+    at_once,
     finishing_compilations,
     is_traced,
+    on_device,
     pad_last,
     padded_size,
 )
@@ -31,8 +30,6 @@ from stategp.chain import PairMarginals, sample_states
 from stategp.kernels import Kernel, Sum
 from stategp.likelihoods import Likelihood
 
-Points = Float[Array, " points"]
-Latent = Float[Array, "points *latents"]  # one column per latent function if there are several
 States = Float[Array, " states"]
 
 _CHEAP = 100_000  # values of f that are drawn in no time
@@ -161,15 +158,13 @@ class Chain(NamedTuple):
         def blank(leaf: Any) -> np.ndarray:
             return np.where(counts.reshape(-1, *[1] * (leaf.ndim - 1)), longer(leaf), 0.0)
 
-        chain = Chain(
-            model,
-            pad_last(inducing, size),  # type: ignore[arg-type]  # arrays in a moment
-            np.asarray(float(origin)),  # type: ignore[arg-type]
+        numbers = (
+            pad_last(inducing, size),
+            np.asarray(float(origin)),
             jax.tree.map(blank, sites),
             jax.tree.map(longer, marginals),
         )
-        on_device: Chain = jax.device_put(chain)
-        return on_device
+        return Chain(model, *on_device(numbers))
 
     @property
     def bare(self) -> "Chain":
@@ -177,109 +172,17 @@ class Chain(NamedTuple):
         return self._replace(model=bare(self.model))
 
 
-class Seen(NamedTuple):
-    """f at points, and where its variance comes from."""
-
-    mean: Latent
-    spread: Latent  # variance through the states
-    residual: Latent  # what they leave open
-    prior: Latent  # variance through the states a priori
-
-
-def see(chain: Chain, x: Points) -> Seen:
-    """f at points in any order, a block of them at a time."""
-    plain = chain.bare
-    blockwise = over_blocks if is_traced(x) else by_blocks
-    seen: Seen = blockwise(lambda block: _see(plain, block), x)
-    return seen
-
-
-@jax.jit
-def _see(chain: Chain, x: Points) -> Seen:
-    shape = geometry(chain.model, x, chain.inducing)
-    columns: list[list[Points]] = []
-    for kernel, projection, q in zip(
-        chain.model.kernels, shape.projections, chain.marginals, strict=True
-    ):
-        certain = tuple(jnp.zeros_like(part) for part in projection.residual)
-        mean, spread = Projection(projection.interval, projection.weights, certain).marginals(q)
-        residual = sum(projection.residual, start=jnp.zeros_like(spread))
-        h = kernel.emission()
-        columns.append([mean, spread, residual, h @ kernel.stationary_covariance() @ h - residual])
-    mean, spread, residual, prior = (stack(list(parts)) for parts in zip(*columns, strict=True))
-    return Seen(mean + prior_mean(chain.model, x + chain.origin), spread, residual, prior)
-
-
-def predict(chain: Chain, x: Points) -> tuple[Latent, Latent]:
-    """Mean and variance of f at points in any order."""
-    seen = see(chain, x)
-    if is_traced(x):
-        return seen.mean, seen.spread + seen.residual
-    variance = np.asarray(seen.spread) + np.asarray(seen.residual)
-    return seen.mean, jax.device_put(variance)
-
-
-def component_moments(
-    chain: Chain, x: Points, summands: tuple[tuple[Kernel, ...], ...]
-) -> list[list[tuple[Points, Points]]]:
-    """Mean and variance of each summand of each kernel at points in any order."""
-    extents = tuple(
-        tuple((kernel.state_dim, len(kernel.blocks())) for kernel in kernels)
-        for kernels in summands
-    )
-    plain = chain.bare
-    blockwise = over_blocks if is_traced(x) else by_blocks
-    moments = blockwise(lambda block: _component_moments(plain, block, extents), x)
-    return list(moments)
-
-
-Extents = tuple[tuple[int, int], ...]  # the size of the state of each summand, and its blocks
-
-
-@jax.jit(static_argnames="extents")
-def _component_moments(
-    chain: Chain, x: Points, extents: tuple[Extents, ...]
-) -> list[list[tuple[Points, Points]]]:
-    shape = geometry(chain.model, x, chain.inducing)
-    return [
-        _split(projection, q, parts)
-        for projection, q, parts in zip(shape.projections, chain.marginals, extents, strict=True)
-    ]
-
-
-def _split(
-    projection: Projection, marginals: PairMarginals, extents: Extents
-) -> list[tuple[Points, Points]]:
-    """Each summand owns consecutive parts of the state, and reads only its own."""
-    dim = len(projection.weights) // 2
-    moments, first, first_block = [], 0, 0
-    for size, blocks in extents:
-        inside = np.arange(first, first + size)
-        places = np.concatenate([inside, inside + dim])  # in the pair of states
-        part = Projection(
-            projection.interval,
-            tuple(projection.weights[i] for i in places),
-            projection.residual[first_block : first_block + blocks],
-        )
-        mean, covariance = marginals.mean[:, places], marginals.covariance[:, places][:, :, places]
-        moments.append(part.marginals(PairMarginals(mean, covariance)))
-        first, first_block = first + size, first_block + blocks
-    return moments
-
-
 def sample(
     chain: Chain, key: PRNGKeyArray, x: Points, num_samples: int, indefinite: bool
 ) -> Float[Array, "samples points *latents"]:
     """Joint samples of f at points in any order."""
-    whole = padded(x)
+    whole, plain = padded(x), chain.bare
+    count = _samples_to_draw(num_samples, len(whole))
     if is_traced((key, x)):
-        return _sample(chain, key, whole, num_samples, indefinite)[:, : len(x)]
+        return _sample(plain, key, whole, count, indefinite)[:num_samples, : len(x)]
     with finishing_compilations(forget=False):
-        count = _samples_to_draw(num_samples, len(whole))
-        drawn = np.asarray(_sample(chain.bare, key, whole, count, indefinite))
-    functions: Float[Array, "samples points *latents"] = jax.device_put(
-        drawn[:num_samples, : len(x)]
-    )
+        drawn = np.asarray(at_once(lambda: _sample(plain, key, whole, count, indefinite)))
+    functions: Float[Array, "samples points *latents"] = on_device(drawn[:num_samples, : len(x)])
     return functions
 
 

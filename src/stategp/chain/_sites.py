@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._linalg import apply, dot, in_entries, symmetric, tilt, times, transpose
+from stategp._runtime import on_device
 from stategp.chain._block_tridiagonal import BlockTridiagonal, reverse_subset_inverse
 from stategp.chain._parameterisations import MeanCholesky
 from stategp.kernels import Kernel
@@ -41,7 +42,7 @@ class Sites(eqx.Module):
     def zeros(intervals: int, dim: int) -> "Sites":
         """Sites without information: q is the prior."""
         shape = (intervals, 2 * dim)
-        return Sites(*jax.device_put((np.zeros(shape), np.zeros((*shape, 2 * dim)))))
+        return Sites(*on_device((np.zeros(shape), np.zeros((*shape, 2 * dim)))))
 
     def mix(self, other: "Sites", step: float | Float[Array, ""]) -> "Sites":
         """(1 − step) self + step other: a natural-gradient step."""
