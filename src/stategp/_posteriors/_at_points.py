@@ -4,7 +4,6 @@ The states around every point are looked up first, for few points by NumPy. What
 sees points and their neighbours only, so that one program serves chains of any length.
 """
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -14,12 +13,15 @@ from jaxtyping import Array, Bool
 
 from stategp._inference import prior_mean, stack
 from stategp._models import GP, bare
-from stategp._posteriors._pointwise import BLOCK, Latent, Points, by_blocks, over_blocks
-from stategp._posteriors._prediction import Chain
-from stategp._projection import Projection, Where, project_at
+from stategp._posteriors._pointwise import MANY, Latent, Points, by_blocks, over_blocks
+from stategp._posteriors._prediction import Chain, summands_of
+from stategp._projection import Parts, Projection, Where, join_parts, project_steps
 from stategp._runtime import is_traced, on_device
-from stategp.chain import PairMarginals, Transitions
-from stategp.kernels import Kernel
+from stategp.chain import PairMarginals
+from stategp.kernels import Kernel, group_blocks
+
+Moments = tuple[tuple[Points, Points], ...]  # mean and variance of each summand of a kernel
+Extents = tuple[tuple[int, int], ...]  # the size of the state of each, and its blocks
 
 
 class Near(NamedTuple):
@@ -52,116 +54,91 @@ def _project(kernel: Kernel, near: Near) -> Projection:
     before = jnp.where(near.left & (near.x >= near.low), near.x - near.low, 0.0)
     after = jnp.where(near.right & (near.x <= near.high), near.high - near.x, 0.0)
     between = near.left & near.right
-    A, Q = kernel.step_matrices(jnp.where(between, near.high - near.low, 0.0))
-    # As in `prior_transitions`, which has the same intervals at the ends.
-    start = jnp.where(near.left, 0.0, kernel.stationary_covariance()[..., None])
-    across = Transitions(
-        jnp.moveaxis(jnp.where(between, A, 0.0), -1, 0),
-        jnp.moveaxis(jnp.where(between, Q, start), -1, 0),
-    )
+    gap = jnp.where(between, near.high - near.low, 0.0)
     where = Where(jnp.arange(len(near.x)), near.left, near.right, before, after)
-    return project_at(kernel, where, across)
 
+    def block(kernel: Kernel) -> Parts:
+        """All steps of a kernel together: one by one they take longer to compile."""
+        A, Q = kernel.step_matrices(jnp.concatenate([before, after, gap]))
+        n = len(gap)
+        left, right, across = ((A[..., i : i + n], Q[..., i : i + n]) for i in (0, n, 2 * n))
+        # As in `prior_transitions`, which has the same intervals at the ends.
+        start = jnp.where(near.left, 0.0, kernel.stationary_covariance()[..., None])
+        return project_steps(
+            kernel,
+            where,
+            left,
+            right,
+            (jnp.where(between, across[0], 0.0), jnp.where(between, across[1], start)),
+        )
 
-def _answered(function: Any, chain: Chain, x: Points) -> Any:
-    """A compiled function of a model and points with their neighbours, at any number of points."""
-    plain = bare(chain.model)
-    if is_traced(x):
-        return over_blocks(lambda block: function(plain, _near(chain, block, jnp)), x)
-    if len(x) > BLOCK:
-        return by_blocks(lambda block: _look_up_and(function, plain, chain, block), x)
-    on_host: Chain = chain._replace(
-        inducing=np.asarray(chain.inducing),  # type: ignore[arg-type]
-        origin=np.asarray(chain.origin),  # type: ignore[arg-type]
-        marginals=jax.tree.map(np.asarray, chain.marginals),
-    )
-    return by_blocks(lambda block: function(plain, _near(on_host, block, np)), x)
-
-
-def _look_up_and(function: Any, model: GP, chain: Chain, x: Points) -> Any:
-    """With many points the neighbours are looked up where the computation runs."""
-    return _compiled(function, model, chain._replace(model=model, sites=()), x)
-
-
-@jax.jit(static_argnames="function")
-def _compiled(function: Any, model: GP, chain: Chain, x: Points) -> Any:
-    return function(model, _near(chain, x, jnp))
+    return join_parts([jax.vmap(block)(group) for group in group_blocks(kernel)], where)
 
 
 class Seen(NamedTuple):
     """f at points, and where its variance comes from."""
 
-    mean: Latent
+    centre: Latent  # the mean function
+    shift: Latent  # what the states add to it
     spread: Latent  # variance through the states
     residual: Latent  # what they leave open
     prior: Latent  # variance through the states a priori
+    parts: tuple[Moments, ...]  # of the summands of each latent function that has several
+
+    @property
+    def mean(self) -> Any:
+        return self.centre + self.shift
+
+    @property
+    def variance(self) -> Any:
+        return self.spread + self.residual
 
 
 def see(chain: Chain, x: Points) -> Seen:
-    """f at points in any order."""
-    seen: Seen = _answered(_see, chain, x)
+    """f at points in any order: NumPy arrays, unless the points are traced."""
+    plain = bare(chain.model)
+    extents = tuple(_extents(kernel) for kernel in chain.model.kernels)
+    if is_traced(x):
+        return over_blocks(lambda x: _see(plain, _near(chain, x, jnp), extents), x)
+    if len(x) > MANY:
+        anonymous = chain._replace(model=plain, sites=())
+        seen = by_blocks(lambda x: _look_up_and_see(anonymous, x, extents), x)
+    else:
+        on_host: Chain = chain._replace(
+            inducing=np.asarray(chain.inducing),  # type: ignore[arg-type]
+            origin=np.asarray(chain.origin),  # type: ignore[arg-type]
+            marginals=jax.tree.map(np.asarray, chain.marginals),
+        )
+        seen = by_blocks(lambda x: _see(plain, _near(on_host, x, np), extents), x)
     return seen
 
 
-@jax.jit
-def _see(model: GP, near: Near) -> Seen:
+@jax.jit(static_argnames="extents")
+def _look_up_and_see(chain: Chain, x: Points, extents: tuple[Extents, ...]) -> Seen:
+    """With many points the neighbours are looked up where the computation runs."""
+    return _see(chain.model, _near(chain, x, jnp), extents)
+
+
+@jax.jit(static_argnames="extents")
+def _see(model: GP, near: Near, extents: tuple[Extents, ...]) -> Seen:
     columns: list[list[Points]] = []
-    for kernel, q in zip(model.kernels, near.marginals, strict=True):
+    parts = []
+    for kernel, q, extent in zip(model.kernels, near.marginals, extents, strict=True):
         projection = _project(kernel, near)
         certain = tuple(jnp.zeros_like(part) for part in projection.residual)
         mean, spread = Projection(projection.interval, projection.weights, certain).marginals(q)
         residual = sum(projection.residual, start=jnp.zeros_like(spread))
         h = kernel.emission()
         columns.append([mean, spread, residual, h @ kernel.stationary_covariance() @ h - residual])
-    mean, spread, residual, prior = (stack(list(parts)) for parts in zip(*columns, strict=True))
-    return Seen(mean + prior_mean(model, near.user_x), spread, residual, prior)
+        parts.append(_split(projection, q, extent))
+    shift, spread, residual, prior = (stack(list(those)) for those in zip(*columns, strict=True))
+    return Seen(prior_mean(model, near.user_x), shift, spread, residual, prior, tuple(parts))
 
 
-def predict(chain: Chain, x: Points) -> tuple[Latent, Latent]:
-    """Mean and variance of f at points in any order."""
-    seen = see(chain, x)
-    if is_traced(x):
-        return seen.mean, seen.spread + seen.residual
-    variance = np.asarray(seen.spread) + np.asarray(seen.residual)
-    return seen.mean, on_device(variance)
-
-
-Components = list[list[tuple[Points, Points]]]  # moments of each summand of each latent function
-
-
-def component_moments(
-    chain: Chain, x: Points, summands: tuple[tuple[Kernel, ...], ...]
-) -> Components:
-    """Mean and variance of each summand of each kernel at points in any order."""
-    extents = tuple(
-        tuple((kernel.state_dim, len(kernel.blocks())) for kernel in kernels)
-        for kernels in summands
-    )
-    moments: Components = _answered(_component_moments(extents), chain, x)
-    return moments
-
-
-_Extents = tuple[tuple[int, int], ...]  # the size of the state of each summand, and its blocks
-
-
-@functools.cache
-def _component_moments(extents: tuple[_Extents, ...]) -> Any:
-    """A compiled function for summands of these sizes."""
-
-    @jax.jit
-    def components(model: GP, near: Near) -> Components:
-        return [
-            _split(_project(kernel, near), q, parts)
-            for kernel, q, parts in zip(model.kernels, near.marginals, extents, strict=True)
-        ]
-
-    return components
-
-
-def _split(
-    projection: Projection, marginals: PairMarginals, extents: _Extents
-) -> list[tuple[Points, Points]]:
+def _split(projection: Projection, marginals: PairMarginals, extents: Extents) -> Moments:
     """Each summand owns consecutive parts of the state, and reads only its own."""
+    if len(extents) == 1:  # it is all there is
+        return ()
     dim = len(projection.weights) // 2
     moments, first, first_block = [], 0, 0
     for size, blocks in extents:
@@ -175,4 +152,28 @@ def _split(
         mean, covariance = marginals.mean[:, places], marginals.covariance[:, places][:, :, places]
         moments.append(part.marginals(PairMarginals(mean, covariance)))
         first, first_block = first + size, first_block + blocks
-    return moments
+    return tuple(moments)
+
+
+def predict(chain: Chain, x: Points) -> tuple[Latent, Latent]:
+    """Mean and variance of f at points in any order."""
+    seen = see(chain, x)
+    moments = (seen.mean, seen.variance)
+    return moments if is_traced(x) else on_device(moments)
+
+
+def component_moments(chain: Chain, x: Points) -> list[dict[str, tuple[Points, Points]]]:
+    """Mean and variance of each summand of each kernel, by name, at points in any order."""
+    seen = see(chain, x)
+    answers = []
+    for number, (kernel, parts) in enumerate(zip(chain.model.kernels, seen.parts, strict=True)):
+        several = len(chain.model.kernels) > 1
+        whole = [v[:, number] if several else v for v in (seen.shift, seen.variance)]
+        moments = parts or ((whole[0], whole[1]),)
+        moments = moments if is_traced(x) else on_device(moments)
+        answers.append(dict(zip(summands_of(kernel), moments, strict=True)))
+    return answers
+
+
+def _extents(kernel: Kernel) -> Extents:
+    return tuple((part.state_dim, len(part.blocks())) for part in summands_of(kernel).values())

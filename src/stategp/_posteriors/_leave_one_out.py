@@ -26,9 +26,9 @@ def without_each(
     first = np.argmin(missing)  # what is missing must not disturb the others
     y, extra = (np.where(missing, column[first], column) for column in (y, extra))
     seen = see(chain, on_device(x))
-    mean, spread, residual, prior = map(np.asarray, seen)
+    mean, spread, residual, prior = seen.mean, seen.spread, seen.residual, seen.prior
     likelihood = chain.model.likelihood
-    slopes = per_point(likelihood, "expected_slopes", y, mean, spread + residual, extra)
+    slopes = per_point(likelihood, "expected_slopes", y, mean, seen.variance, extra)
     g, h = map(np.asarray, slopes[1:])
     w = np.where(missing, 0.0, weights)
     w = w if mean.ndim == 1 else w[:, None]

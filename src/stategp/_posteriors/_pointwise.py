@@ -25,7 +25,8 @@ Points = Float[Array, " points"]
 Latent = Float[Array, "points *latents"]
 
 BLOCK = 16_384  # points that are predicted together
-_SMALL_BLOCK = 256  # where there are few: whatever their number, the compiled program is the same
+MANY = 131_072  # points from which on they come in large blocks, which are quicker
+_SMALL_BLOCK = 256  # below that: whatever their number, the compiled program is the same
 
 
 def padded(x: Points) -> Float[Array, " padded"]:
@@ -37,13 +38,13 @@ def padded(x: Points) -> Float[Array, " padded"]:
 
 
 def by_blocks(function: Callable[..., Any], *columns: Any) -> Any:
-    """The answers of a compiled function of points, each on its own, to any number of them.
+    """The answers of a compiled function of points, each on its own, as NumPy arrays.
 
     The points are given to it in blocks of one of two sizes, so that it is compiled at most twice.
     """
     whole = [np.asarray(column) for column in columns]
     points = len(whole[0])
-    size = _SMALL_BLOCK if points <= BLOCK else BLOCK
+    size = _SMALL_BLOCK if points <= MANY else BLOCK
     if points == 0:
         whole = [np.ones((1, *column.shape[1:])) for column in whole]
 
@@ -55,9 +56,8 @@ def by_blocks(function: Callable[..., Any], *columns: Any) -> Any:
         return jax.tree.map(lambda *blocks: _joined(blocks, points), *answers)
 
 
-def _joined(blocks: tuple[Array, ...], points: int) -> Array:
-    together = np.concatenate([np.asarray(block) for block in blocks])
-    return on_device(together[:points])
+def _joined(blocks: tuple[Array, ...], points: int) -> np.ndarray:
+    return np.concatenate([np.asarray(block) for block in blocks])[:points]
 
 
 def over_blocks(function: Callable[[Any], Any], columns: Any, size: int = BLOCK) -> Any:
@@ -93,7 +93,7 @@ def per_point(likelihood: Likelihood, method: str, *columns: Any) -> Any:
     if any(map(is_traced, columns)):
         return getattr(likelihood, method)(*columns)
     plain = bare(likelihood)
-    return by_blocks(lambda *block: _of_likelihood(plain, method, *block), *columns)
+    return on_device(by_blocks(lambda *block: _of_likelihood(plain, method, *block), *columns))
 
 
 @jax.jit(static_argnames=("method",))

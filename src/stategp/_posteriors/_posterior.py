@@ -21,7 +21,7 @@ from stategp._models import GP
 from stategp._posteriors._at_points import component_moments, predict
 from stategp._posteriors._leave_one_out import as_fitted, without_each
 from stategp._posteriors._pointwise import Latent, Points, per_point
-from stategp._posteriors._prediction import Chain, Predicts, States, sample, summands_of
+from stategp._posteriors._prediction import Chain, Predicts, States, sample
 from stategp._posteriors._tells_states import TellsStates
 from stategp._runtime import as_count, as_key, is_traced, on_device, refuse_traced
 from stategp.chain import PairMarginals
@@ -87,14 +87,12 @@ class Posterior(Predicts, TellsStates):
 
         With several latent functions the names start with the number of the function: "1.cosine".
         """
-        summands = [summands_of(kernel) for kernel in self.model.kernels]
-        parts = tuple(tuple(kernels.values()) for kernels in summands)
-        moments = component_moments(self.chain, self._points(x_new), parts)
-        several = len(summands) > 1
+        moments = component_moments(self.chain, self._points(x_new))
+        several = len(moments) > 1
         return {
             f"{number}.{name}" if several else name: pair
-            for number, (names, pairs) in enumerate(zip(summands, moments, strict=True))
-            for name, pair in zip(names, pairs, strict=True)
+            for number, parts in enumerate(moments)
+            for name, pair in parts.items()
         }
 
     def prior_sample(
