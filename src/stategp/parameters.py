@@ -276,5 +276,11 @@ def with_vector(tree: Tree, vector: Float[Array | np.ndarray, " parameters"]) ->
 
 def log_prior(tree: Any) -> Float[Array, ""]:
     """Sum of the log prior densities of the parameters that have one."""
-    terms = [jnp.sum(p.prior.log_density(p.value)) for p in all_parameters(tree) if p.prior]
+    pairs = [(p.prior, p.value) for p in all_parameters(tree) if p.prior is not None]
+    return _log_densities(pairs) if pairs else on_device(np.zeros(()))
+
+
+@jax.jit
+def _log_densities(pairs: list[tuple[Any, Float[Array, "..."]]]) -> Float[Array, ""]:
+    terms = [jnp.sum(prior.log_density(value)) for prior, value in pairs]
     return sum(terms, start=jnp.zeros(()))

@@ -105,10 +105,10 @@ class Predicts(Shown):
         >>> posterior.sample_y(0, [0.5, 10.0], num_samples=3).shape
         (3, 2)
         """
-        f_key, y_key = jax.random.split(as_key(key))
+        f_key, y_key = _two_keys(as_key(key))
         f = self.sample_f(f_key, x_new, num_samples)
         extra = np.broadcast_to(self._extra(f.shape[1], extras)[None], f.shape[:2])
-        return _observe(bare(self.model.likelihood), y_key, f, extra)
+        return _observe(self.model.likelihood, y_key, f, extra)
 
     def _targets(self, y_new: Any, points: int) -> np.ndarray:
         return as_targets(y_new, points)
@@ -118,7 +118,33 @@ class Predicts(Shown):
 
 
 @jax.jit
-def _observe(likelihood: Likelihood, key: PRNGKeyArray, f: Array, extra: Array) -> Array:
+def _two_keys(key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
+    one, other = jax.random.split(key)
+    return one, other
+
+
+def _observe(
+    likelihood: Likelihood, key: PRNGKeyArray, f: Array, extra: np.ndarray
+) -> Float[Array, "samples points"]:
+    """An observation for every sample of f, drawn for few sizes as the samples are."""
+    if is_traced((key, f)) or f.size == 0:
+        return likelihood.sample(key, f, jnp.asarray(extra))
+    points = padded_size(f.shape[1])
+    shape = (_samples_to_draw(len(f), points), points)
+    more = [(0, shape[0] - f.shape[0]), (0, shape[1] - f.shape[1])]
+    whole = np.pad(np.asarray(f), [*more, *[(0, 0)] * (f.ndim - 2)], mode="edge")
+    with finishing_compilations(forget=False):
+        drawn = at_once(
+            lambda: _draw(bare(likelihood), key, whole, np.pad(extra, more, mode="edge"))
+        )
+    observations: Float[Array, "samples points"] = on_device(
+        np.asarray(drawn)[: f.shape[0], : f.shape[1]]
+    )
+    return observations
+
+
+@jax.jit
+def _draw(likelihood: Likelihood, key: PRNGKeyArray, f: Array, extra: Array) -> Array:
     return likelihood.sample(key, f, extra)
 
 
