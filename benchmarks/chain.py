@@ -1,6 +1,6 @@
 """The recursions along a chain, compiled kernels against JAX: `python -m benchmarks.chain`.
 
-Microseconds a state, and the seconds that XLA compiles before the first of them, for sweeps (filter,
+Microseconds a state, and the seconds that XLA compiles before the first, for sweeps (filter,
 smoother, pair marginals) and for the exact likelihood with and without its gradient; then what
 steady states save. JAX's way is the one that runs where the kernels are not built.
 """

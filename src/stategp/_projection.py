@@ -168,17 +168,26 @@ def project(
     states, from `prior_transitions(kernel, inducing)`.
     """
     where = locate(inducing, x)
-    interval = where.interval
-    p1: list[Any] = []
-    p2: list[Any] = []
-    residual: list[Grid] = []
+    projected: list[Parts] = []
     start = 0
     for group in group_blocks(kernel):
         count, dim = jax.eval_shape(jax.vmap(lambda block: block.emission()), group).shape
         across = diagonal_blocks(transitions, start, count, dim)
         project_block = _project_entries if in_entries(dim, x.shape) else _project_matrices
-        parts = jax.vmap(project_block, in_axes=(0, 0, None))(group, across, where)
-        parts = jax.lax.optimization_barrier(parts)
+        projected.append(jax.vmap(project_block, in_axes=(0, 0, None))(group, across, where))
+        start += count * dim
+    return join_parts(projected, where)
+
+
+def join_parts(projected: "list[Parts]", where: "Where") -> Projection:
+    """The blocks of a kernel side by side; each of the parts has a leading axis of blocks alike."""
+    interval, x = where.interval, where.before
+    p1: list[Any] = []
+    p2: list[Any] = []
+    residual: list[Grid] = []
+    for group in projected:
+        parts = jax.lax.optimization_barrier(group)
+        count = len(parts[2])
         if isinstance(parts[0], tuple):
             for block in range(count):
                 p1 += [w[block] for w in parts[0]]
@@ -187,7 +196,6 @@ def project(
             p1.append(parts[0].reshape(-1, *x.shape))
             p2.append(parts[1].reshape(-1, *x.shape))
         residual += [parts[2][block] for block in range(count)]
-        start += count * dim
     if all(w.ndim == x.ndim for w in p1):
         return Projection(interval, (*p1, *p2), tuple(residual))
     both = [w if w.ndim > x.ndim else w[None] for w in (*p1, *p2)]
@@ -219,7 +227,7 @@ def locate(inducing: Float[Array, " states"], x: Grid) -> Where:
     return Where(interval, left, right, before, after)
 
 
-_Parts = tuple[Any, Any, Grid]  # p₁, p₂, residual
+Parts = tuple[Any, Any, Grid]  # p₁, p₂, residual
 
 
 def diagonal_blocks(transitions: Transitions, start: int, count: int, dim: int) -> Transitions:
@@ -231,7 +239,7 @@ def diagonal_blocks(transitions: Transitions, start: int, count: int, dim: int) 
     )
 
 
-def _project_entries(block: Kernel, across: Transitions, where: Where) -> _Parts:
+def _project_entries(block: Kernel, across: Transitions, where: Where) -> Parts:
     """One block, entry by entry."""
     dim, ndim = across.A.shape[-1], where.before.ndim
     rows = range(dim)
@@ -288,18 +296,30 @@ def _solve(
     return list(solve_entries(spread, factor, rhs))
 
 
-def _project_matrices(block: Kernel, across: Transitions, where: Where) -> _Parts:
+def _project_matrices(block: Kernel, across: Transitions, where: Where) -> Parts:
     """One block, as matrices."""
+    A, Q = (jnp.moveaxis(v, 0, -1) for v in (across.A, across.Q))
+    steps = block.step_matrices(where.before), block.step_matrices(where.after)
+    return project_steps(block, where, *steps, (A, Q))
+
+
+_Steps = tuple[Float[Array, "dim dim *points"], Float[Array, "dim dim *points"]]  # A and Q
+_Across = tuple[Float[Array, "dim dim intervals"], Float[Array, "dim dim intervals"]]
+
+
+def project_steps(
+    block: Kernel, where: Where, left: _Steps, right: _Steps, across: _Across
+) -> Parts:
+    """One block: from the steps from the left and to the right, and over each interval."""
     ndim = where.before.ndim
     stationary, h = block.stationary_covariance(), block.emission()
     stationary, h = (v.reshape(*v.shape, *[1] * ndim) for v in (stationary, h))
-    A_left, Q_left = block.step_matrices(where.before)
-    A_right, Q_right = block.step_matrices(where.after)
-    left, right = where.left[None, None], where.right[None, None]
-    A_left = jnp.where(left, A_left, 0.0)
-    Q_left = jnp.where(left, Q_left, stationary)
-    A_right = jnp.where(right, A_right, 0.0)
-    A, Q = (jnp.moveaxis(v, 0, -1) for v in (across.A, across.Q))
+    (A_left, Q_left), (A_right, Q_right) = left, right
+    has_left, has_right = where.left[None, None], where.right[None, None]
+    A_left = jnp.where(has_left, A_left, 0.0)
+    Q_left = jnp.where(has_left, Q_left, stationary)
+    A_right = jnp.where(has_right, A_right, 0.0)
+    A, Q = across
     root = jax.lax.stop_gradient(psd_cholesky(Q))
     A, Q, root = (v[..., where.interval] for v in (A, Q, root))
     if ndim == 2:

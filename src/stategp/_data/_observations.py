@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from stategp._arguments import as_whole
 from stategp._data._views import Expected, Latent, Origin, View, positive_precision
-from stategp._runtime import refuse_traced
+from stategp._runtime import is_traced, on_device, refuse_traced
 from stategp.likelihoods import Gaussian, Likelihood
 
 _SMALLEST, _LARGEST = 1e-150, 1e150  # sizes of y whose squares are ordinary numbers
@@ -47,7 +47,10 @@ class Observations(View):
 
     @property
     def total(self) -> Float[Array, ""]:
-        return jnp.sum(jnp.asarray(self.weights))
+        if is_traced(self.weights):
+            return jnp.sum(self.weights)
+        together: Float[Array, ""] = on_device(np.sum(np.asarray(self.weights)))
+        return together
 
     def expected(
         self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False

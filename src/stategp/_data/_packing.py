@@ -21,7 +21,7 @@ from stategp._data._views import (
     chebyshev_nodes,
     to_coefficients,
 )
-from stategp._runtime import pad_last, padded_blocks, padded_size
+from stategp._runtime import on_device, pad_last, padded_blocks, padded_size
 
 WIDEST = 1.5  # the longest cell, times the fastest rate of the kernel
 _CACHED = 16_384  # observations that are looked at together on a CPU: they stay in its cache
@@ -232,7 +232,7 @@ def pad_observations(data: Observations, inducing: np.ndarray) -> Observations:
         size = len(inducing)
     x, y, extra = (pad_last(np.asarray(v), size) for v in (data.x, data.y, data.extra))
     weights = np.pad(np.asarray(data.weights), (0, size - len(data)))
-    columns: Any = [*(jnp.asarray(v) for v in (x, y, extra, weights)), data.origin]
+    columns: Any = [*on_device([x, y, extra, weights]), data.origin]
     number = np.searchsorted(inducing, x, side="right") - 1  # of those that are equal, the last
     if np.array_equal(inducing[number], x):  # −1, for what lies before all of them, is not equal
         first = np.searchsorted(inducing, x, side="left")
@@ -240,5 +240,5 @@ def pad_observations(data: Observations, inducing: np.ndarray) -> Observations:
         few = padded_size(1)
         lengths = lengths if len(lengths) else np.zeros(1)  # no step, of a single inducing point
         lengths = pad_last(lengths, few if len(lengths) <= few else len(inducing))
-        return AtInducing(*columns, *(jnp.asarray(v) for v in (number, first, lengths, which)))
+        return AtInducing(*columns, *on_device([number, first, lengths, which]))
     return Observations(*columns)

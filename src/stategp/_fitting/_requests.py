@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from stategp._data import Observations, observe, observe_table, place_all, place_inducing
@@ -33,6 +32,7 @@ from stategp._runtime import (
     Progress,
     finishing_compilations,
     make_room,
+    on_device,
     refuse_traced,
 )
 from stategp.parameters import Parameter, map_parameters
@@ -138,7 +138,7 @@ def _with_chosen_inducing(
         # Where there are several optima, bounds are compared at the same one.
         start = previous if not model.likelihood.log_concave else []
         warm = _warm_start(model, data, start, padded)
-        return float(infer(model, data, jnp.asarray(padded), warm).q.elbo)
+        return float(infer(model, data, on_device(padded), warm).q.elbo)
 
     return choose(start, data, auto, bound=bound, learn=learn, settings=settings)
 
@@ -194,7 +194,7 @@ def _warm_start(
     if not previous or model.likelihood.conjugate:
         return None
     last = previous[-1]
-    inducing = jnp.asarray(locations)
+    inducing = on_device(locations)
     view, _ = Sight(data, inducing)(model)
     chain = last.chain
     return transfer_sites(model, chain.model, view, chain.inducing, chain.marginals, inducing)

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -14,7 +13,7 @@ from stategp._fitting._task import Task, check_finite, larger_kernels
 from stategp._inference import ChainSites, FitResult, Limits, search_limits, search_scales
 from stategp._models import GP
 from stategp._posteriors import Posterior
-from stategp._runtime import Progress, least_size, pad_inducing
+from stategp._runtime import Progress, least_size, on_device, pad_inducing
 from stategp.chain import PairMarginals, Sites
 
 
@@ -31,7 +30,7 @@ class SeriesTask(Task):
         model: GP, data: Observations, inducing: np.ndarray, settings: Settings, show: Progress
     ) -> "SeriesTask":
         padded = fill_up(model, data, inducing) if settings.method.pads else inducing
-        return SeriesTask(settings, show, data, jnp.asarray(padded), len(inducing))
+        return SeriesTask(settings, show, data, on_device(padded), len(inducing))
 
     @property
     def count(self) -> int:
@@ -71,11 +70,11 @@ class SeriesTask(Task):
         check_finite(model, elbo)
         pairs = zip(sites, marginals, strict=True)
         kept = [unpadded(site, marginal, self.states) for site, marginal in pairs]
-        inducing = self.inducing[: self.states]
+        inducing = np.asarray(self.inducing)[: self.states]
         return Posterior(
             model,
             self.data,
-            inducing,
+            on_device(inducing),
             tuple(site for site, _ in kept),
             tuple(marginal for _, marginal in kept),
             float(elbo),
@@ -100,13 +99,10 @@ def fill_up(model: GP, data: Observations, inducing: np.ndarray) -> np.ndarray:
 def unpadded(sites: Sites, pairs: PairMarginals, states: int) -> tuple[Sites, PairMarginals]:
     """A chain without the inducing points that only fill up."""
     keep = np.append(np.arange(states), len(pairs.mean) - 1)  # the last interval stays last
-    sites, pairs = jax.tree.map(lambda leaf: leaf[keep], (sites, pairs))
-    return sites, _joined(pairs)
-
-
-def _joined(pairs: PairMarginals) -> PairMarginals:
-    """The last state is the same, to the last digit, seen from both sides."""
-    dim = pairs.mean.shape[1] // 2
-    mean = pairs.mean.at[-1, :dim].set(pairs.mean[-2, dim:])
-    covariance = pairs.covariance.at[-1, :dim, :dim].set(pairs.covariance[-2, dim:, dim:])
-    return PairMarginals(mean, covariance)
+    sites = jax.tree.map(lambda leaf: np.asarray(leaf)[keep], sites)
+    mean, covariance = np.asarray(pairs.mean)[keep], np.asarray(pairs.covariance)[keep]
+    # The last state is the same, to the last digit, seen from both sides.
+    dim = mean.shape[1] // 2
+    mean[-1, :dim] = mean[-2, dim:]
+    covariance[-1, :dim, :dim] = covariance[-2, dim:, dim:]
+    return on_device(sites), PairMarginals(*on_device((mean, covariance)))

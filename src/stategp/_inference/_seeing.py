@@ -1,7 +1,6 @@
 """Which view of the data a model can be fitted with."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -16,7 +15,7 @@ from stategp._data import (
 )
 from stategp._inference._starting_values import pseudo_data
 from stategp._models import GP
-from stategp._runtime import pad_last
+from stategp._runtime import on_device, pad_last
 from stategp.likelihoods import Gaussian
 from stategp.means import Function
 
@@ -35,7 +34,7 @@ class Sight:
     def __init__(self, data: Observations, inducing: Float[Array, " states"], few: int = _FEW):
         self.data, self.inducing, self.few = data, np.asarray(inducing), few
         self.view: View | None = None
-        self.guess: Array = jnp.zeros(())
+        self.guess: Array = on_device(np.zeros(()))
         self.slowest, self.fastest = np.inf, -np.inf  # the rates that the view is good for
 
     def __call__(self, model: GP) -> tuple[View, Array]:
@@ -57,12 +56,12 @@ class Sight:
         if cells is None:  # slower kernels might do with cells
             self.slowest, self.fastest = rate / _MARGIN, np.inf
             self.view = pad_observations(self.data, self.inducing)
-            self.guess = jnp.asarray(pad_last(guess, len(self.view.nodes)))
+            self.guess = on_device(pad_last(guess, len(self.view.nodes)))
             return
         self.slowest, self.fastest = -np.inf, _MARGIN * rate
         extra = np.asarray(self.data.extra)
         if isinstance(model.likelihood, Gaussian) and np.all(extra == extra[0]):
-            self.view, self.guess = pack_moments(self.data, cells), jnp.zeros(())
+            self.view, self.guess = pack_moments(self.data, cells), on_device(np.zeros(()))
         else:
             self.view, self.guess = pack_rows(self.data, cells, guess)
 

@@ -15,9 +15,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._linalg import apply, dot, in_entries, symmetric, tilt, times, transpose
+from stategp._runtime import on_device
 from stategp.chain._block_tridiagonal import BlockTridiagonal, reverse_subset_inverse
 from stategp.chain._parameterisations import MeanCholesky
 from stategp.kernels import Kernel
@@ -39,7 +41,8 @@ class Sites(eqx.Module):
     @staticmethod
     def zeros(intervals: int, dim: int) -> "Sites":
         """Sites without information: q is the prior."""
-        return Sites(jnp.zeros((intervals, 2 * dim)), jnp.zeros((intervals, 2 * dim, 2 * dim)))
+        shape = (intervals, 2 * dim)
+        return Sites(*on_device((np.zeros(shape), np.zeros((*shape, 2 * dim)))))
 
     def mix(self, other: "Sites", step: float | Float[Array, ""]) -> "Sites":
         """(1 − step) self + step other: a natural-gradient step."""
