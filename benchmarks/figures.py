@@ -1,7 +1,8 @@
 """Figures of the documentation, from the stored run: `python -m benchmarks.figures`.
 
-The stored run is docs/performance-full-run.json, a file that `make bench` wrote. Every figure that
-a page quotes is named here with the words around it; the command writes them into the pages again
+The stored run is docs/performance-full-run.json, a file that `make bench` wrote; for the page on
+GPUs it is docs/gpu-run.json, written by `python -m benchmarks.gpu --save`. Every figure that a page
+quotes is named here with the words around it; the command writes them into the pages again
 (after the file has been replaced), and tests/test_figures.py compares them.
 """
 
@@ -14,6 +15,7 @@ from benchmarks import targets
 
 DOCS = Path(__file__).parent.parent / "docs"
 STORED = DOCS / "performance-full-run.json"
+GPU = json.loads((DOCS / "gpu-run.json").read_text(encoding="utf-8"))
 
 
 class Run:
@@ -157,6 +159,18 @@ def phrases(run: Run) -> dict[str, list[tuple[str, list[str]]]]:
             ),
             ("take [{} times less]", [f"{collapsed:.0f}"]),
         ],
+        "gpu.md": [
+            ("JAX {} (`python -m benchmarks.gpu`)", [GPU["jax"]]),
+            (
+                "Packing takes {} s (Gaussian) and {} s (Poisson); the first time, with "
+                "compilation, {} s and {} s.",
+                [
+                    short(one["pack"][kind], 1.0)
+                    for kind in ("seconds", "first_seconds")
+                    for one in GPU["results"]
+                ],
+            ),
+        ],
     }
 
 
@@ -222,7 +236,18 @@ def targets_table(run: Run) -> str:
     return "\n".join(line for line in lines if not line.endswith("| – |"))
 
 
-TABLES = {"performance.md": [milliseconds_table, targets_table]}
+def gpu_table(run: Run) -> str:
+    """Of the run on a GPU."""
+    works = ("natural step", "bound + gradients")
+    lines = ["| milliseconds | natural-gradient step | bound + gradients |", "|---|---|---|"]
+    for one in GPU["results"]:
+        for view, label in (("sums", "data reduced to sums"), ("rows", "pass over all data")):
+            cells = [milliseconds(one["works"][view][work]["seconds"]) for work in works]
+            lines.append(f"| {one['likelihood'].capitalize()}, {label} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+TABLES = {"performance.md": [milliseconds_table, targets_table], "gpu.md": [gpu_table]}
 
 
 # Pages

@@ -24,7 +24,6 @@ from stategp._inference import (
     geometry,
     infer,
     objective_and_gradient,
-    prior_mean,
     pseudo_data,
     wanted_sites,
     with_gradient,
@@ -105,29 +104,24 @@ def bound_and_gradients(vector, model, view, inducing, sites):
         moved = with_vector(model, vector)
         shape = geometry(moved, view.nodes, inducing)
         still = jax.lax.stop_gradient((moved, shape))
-        q = jax.lax.stop_gradient(evaluate(*_at(still, view), sites))
-        return with_gradient(moved, view, shape, q), (q, still)
+        q = jax.lax.stop_gradient(evaluate(still[0], view, still[1], sites, learn=True))
+        return with_gradient(moved, view, shape, q), (q, still[1])
 
-    def _at(still, view):
-        return still[0], view, still[1]
-
-    (value, (q, still)), gradient = jax.value_and_grad(objective, has_aux=True)(vector)
-    natural = jax.tree.map(lambda a, b: a - b, wanted(still[0], view, still[1], q), sites)
+    (value, (q, shape)), gradient = jax.value_and_grad(objective, has_aux=True)(vector)
+    natural = jax.tree.map(lambda a, b: a - b, wanted(shape, q), sites)
     return value, gradient, natural
 
 
-def wanted(model, view, shape, q):
+def wanted(shape, q):
     """The sites that the data would rather have than those of q, whatever the likelihood."""
-    moments = [p.marginals(m) for p, m in zip(shape.projections, q.marginals, strict=True)]
-    (mean, variance) = moments[0]
-    found = view.expected(model.likelihood, mean + prior_mean(model, view.user_nodes), variance)
-    return wanted_sites(shape, mean, found)
+    mean, _ = shape.projections[0].marginals(q.marginals[0])
+    return wanted_sites(shape, mean, q.expected)
 
 
 @jax.jit
 def natural_step(model, view, inducing, sites, size):
     shape = geometry(model, view.nodes, inducing)
-    target = wanted(model, view, shape, evaluate(model, view, shape, sites))
+    target = wanted(shape, evaluate(model, view, shape, sites))
     return tuple(a.mix(b, size) for a, b in zip(sites, target, strict=True))
 
 

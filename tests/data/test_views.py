@@ -1,5 +1,7 @@
 """The same data seen one by one, in rows and as moments: the same bound, the same derivatives."""
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 import stategp as sg
 from stategp import kernels as k
-from stategp._data import Moments, Observations, Rows, cut_cells, observe
+from stategp._data import Moments, Observations, Pooled, Rows, cut_cells, observe
 from stategp._inference import Collapsed, Sight
 from stategp._inference._seeing import fastest_rate
 from stategp.parameters import to_vector
@@ -45,7 +47,13 @@ CASES = {
         sg.GP(SMOOTH, "poisson"),
         RNG.poisson(np.exp(F)).astype(float),
         {"weights": RNG.uniform(0.5, 2.0, N)},
-        Rows,
+        Pooled,
+    ),
+    "steep labels": (  # where f changes its sign, it bends too much for sums
+        sg.GP(k.Matern52(variance=400.0, lengthscale=4.0), "bernoulli"),
+        1.0 * (F > 0),
+        {},
+        Pooled,
     ),
     "student-t": (
         sg.GP(SMOOTH, sg.likelihoods.StudentT(scale=0.2)),
@@ -82,6 +90,34 @@ def test_cells_change_nothing(name):
     np.testing.assert_allclose(packed_value, value, rtol=rtol)
     atol = max(1e-7 * N, 1e-8 * np.max(np.abs(gradient)))
     np.testing.assert_allclose(packed_gradient, gradient, rtol=1e-7, atol=atol)
+
+
+def test_sums_stand_for_observations_where_f_is_smooth():
+    model = sg.GP(SMOOTH, sg.likelihoods.Gamma(shape=3.0))
+    data = observe(X, RNG.gamma(3.0, np.exp(F) / 3.0), model.likelihood)
+    view = Sight(data, Z, few=1)(model)[0]
+    assert type(view) is Pooled
+    nothing = eqx.tree_at(lambda view: view.rows.filled, view, jnp.zeros_like(view.rows.filled))
+
+    @jax.jit
+    def look(view, steepness):
+        mean = steepness * jnp.sin(view.nodes.reshape(-1) / 2)
+        variance = 0.1 + 0.05 * jnp.cos(view.nodes.reshape(-1) / 2)
+        return view.expected_and_parameters(model.likelihood, mean, variance)
+
+    for steepness in (0.1, 1.0, 30.0):
+        mean, variance = steepness * jnp.sin(data.nodes / 2), 0.1 + 0.05 * jnp.cos(data.nodes / 2)
+        one_by_one = data.expected_and_parameters(model.likelihood, mean, variance)
+        ours = look(view, steepness)
+        np.testing.assert_allclose(ours.value, one_by_one.value, rtol=1e-10)
+        np.testing.assert_allclose(jnp.sum(ours.slope), jnp.sum(one_by_one.slope), rtol=1e-9)
+        bends = ours.curvature, one_by_one.curvature
+        np.testing.assert_allclose(*(jnp.sum(bend) for bend in bends), rtol=1e-10)
+        slopes = ours.parameters.shape.value, one_by_one.parameters.shape.value
+        np.testing.assert_allclose(*slopes, rtol=1e-10)
+        alone = look(nothing, steepness).value
+        missing = abs(alone - one_by_one.value) > 1e-6 * abs(one_by_one.value)
+        assert missing == (steepness > 5)  # the steep ones need the observations
 
 
 def test_cells_are_cut_anew_when_the_kernel_becomes_faster():

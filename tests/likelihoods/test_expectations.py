@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
+from scipy import special
 
 from stategp import likelihoods as lik
 from stategp._fitting._methods._logistic import LogisticBound
@@ -130,6 +131,69 @@ def test_more_nodes_for_wider_distributions(name: str, within: float, beyond: fl
     many = error(expected(finer, *np.array(points).T, case.extra), theirs)
     assert beyond < few < within
     assert many < beyond
+
+
+@pytest.mark.parametrize("variance", [1e-9, 0.03, 0.12, 0.24, 0.5, 0.8])  # the ends of the rules
+def test_labels_of_a_narrow_f_keep_all_digits(variance: float) -> None:
+    mean = np.array([-40.0, -2.0, 0.0, 0.3, 5.0, 40.0])
+    t = np.linspace(-12, 12, 481)[:, None]  # equal steps converge as fast as the normal decays
+    f = mean + np.sqrt(variance) * t
+    density = np.exp(-(t**2) / 2) / np.sum(np.exp(-(t**2) / 2))
+    yes, no = special.expit(f), special.expit(-f)
+    parts = special.log_expit(f), no, -yes * no / 2
+    theirs = np.stack([np.sum(density * part, axis=0) for part in parts], axis=-1)
+    ours = expected(lik.Bernoulli(), np.ones(6), mean, np.full(6, variance))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
+def test_labels_of_any_f_have_finite_expectations() -> None:
+    mean = np.array([0.0, 1e3, -1e3, 1e5])
+    variance = np.array([1e8, 1e6, 1e6, 1.0])
+    value, slope, curvature = expected(lik.Bernoulli(), np.zeros(4), mean, variance).T
+    assert np.all(np.isfinite(value) & (value <= 0))
+    assert np.all((slope <= 0) & (slope >= -1) & (curvature <= 0))
+    np.testing.assert_allclose(value[3], -1e5)
+    unknown = expected(lik.Bernoulli(), np.zeros(2), [0.0, 1.0], [np.nan, 0.5])
+    assert np.all(np.isnan(unknown[0]))
+    assert np.all(np.isfinite(unknown[1]))
+
+
+SUMMED = {
+    "bernoulli": lik.Bernoulli(),
+    "bernoulli, probit": lik.Bernoulli(link="probit"),
+    "a bound on bernoulli": LogisticBound(),
+    "binomial": lik.Binomial(),
+    "binomial, probit": lik.Binomial(link="probit"),
+    "ordinal": lik.Ordinal(levels=3),
+    "poisson": lik.Poisson(),
+    "exponential": lik.Exponential(),
+    "gamma": lik.Gamma(shape=2.5),
+}
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_what_is_read_of_an_observation_gives_its_log_density(name: str) -> None:
+    likelihood = SUMMED[name]
+    y, extra = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 1.0]), np.array([1.0, 1.0, 3.0, 4.0, 2.0, 1.0])
+    if not likelihood.discrete:
+        y = y + 0.3
+    mean, variance = jnp.linspace(-2.0, 3.0, 6), jnp.array([0.0, 1e-3, 0.1, 0.5, 1.0, 0.3])
+
+    @jax.jit
+    def both(y, extra):
+        features = likelihood.expected_features(mean, variance)
+        return features, likelihood.expected_slopes(y, mean, variance, extra)
+
+    features, slopes = both(jnp.asarray(y), jnp.asarray(extra))
+    read = likelihood.statistics(jnp.asarray(y), jnp.asarray(extra))
+    for ours, theirs in zip(features, slopes, strict=True):
+        np.testing.assert_allclose(np.sum(read * ours, axis=0), theirs, rtol=1e-12, atol=1e-14)
+
+
+def test_few_numbers_do_not_hold_every_observation() -> None:
+    one = np.ones(1)
+    assert lik.StudentT().statistics(one, one) is None
+    assert lik.NegativeBinomial().statistics(one, one) is None
 
 
 def _with_nodes(likelihood, nodes):

@@ -1,5 +1,6 @@
 """In what shape the data travels."""
 
+from stategp._data._cells import WIDEST, cut_cells, cut_short_cells
 from stategp._data._observations import (
     AtInducing,
     Column,
@@ -15,7 +16,8 @@ from stategp._data._observations import (
     relative_inputs,
     traced_inputs,
 )
-from stategp._data._packing import WIDEST, cut_cells, pack_moments, pack_rows, pad_observations
+from stategp._data._packing import one_if_equal, pack_moments, pack_rows, pad_observations
+from stategp._data._pooled import Pooled, can_pool, pool
 from stategp._data._table import (
     Observed,
     Table,
@@ -24,7 +26,7 @@ from stategp._data._table import (
     observe_table,
     place_all,
 )
-from stategp._data._views import Expected, Moments, Rows, View
+from stategp._data._views import Expected, Moments, Rows, View, learns
 
 __all__ = [
     "WIDEST",
@@ -34,25 +36,31 @@ __all__ = [
     "Moments",
     "Observations",
     "Observed",
+    "Pooled",
     "Rows",
     "Table",
     "View",
     "as_columns",
+    "can_pool",
     "check_support",
     "column_names",
     "cut_cells",
+    "cut_short_cells",
     "distinct_inputs",
     "extra_values",
     "inputs_as_given",
+    "learns",
     "numbers",
     "observation_weights",
     "observe",
     "observe_table",
+    "one_if_equal",
     "pack_moments",
     "pack_rows",
     "pad_observations",
     "place_all",
     "place_inducing",
+    "pool",
     "relative_inputs",
     "traced_inputs",
 ]

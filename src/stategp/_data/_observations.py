@@ -12,7 +12,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from stategp._arguments import as_whole
-from stategp._data._views import Expected, Latent, Origin, View, positive_precision
+from stategp._data._views import (
+    Expected,
+    Latent,
+    Origin,
+    View,
+    positive_precision,
+    slopes_in_parameters,
+)
 from stategp._runtime import is_traced, on_device, refuse_traced
 from stategp.likelihoods import Gaussian, Likelihood
 
@@ -60,10 +67,13 @@ class Observations(View):
             curvature = jnp.minimum(curvature, 0.0)
         return Expected(self._sum(value), self._weigh(slope), self._weigh(curvature))
 
-    def log_density(
-        self, likelihood: Likelihood, mean: Latent, variance: Latent
-    ) -> Float[Array, ""]:
-        return self._sum(likelihood.expected_log_density(self._y, mean, variance, self._extra))
+    def parameter_slopes(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Any:
+        return slopes_in_parameters(
+            lambda moved: self._sum(
+                moved.expected_log_density(self._y, mean, variance, self._extra)
+            ),
+            likelihood,
+        )
 
     def start(self, likelihood: Likelihood, guess: Latent, shift: Latent) -> tuple[Latent, Latent]:
         expected = self.expected(likelihood, guess, likelihood.guess_variance(guess))

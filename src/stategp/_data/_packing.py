@@ -1,10 +1,12 @@
 """From observations to the view of them that costs least.
 
-Cells are cut so that f is as good as a polynomial of fifteenth degree on each: a kernel whose
-equation has eigenvalues up to ρ gives means and variances that are sums of xᵏ exp(±ρx) and
-xᵏ exp(±2ρx), which sixteen nodes interpolate to rounding on a stretch no longer than 1.5/ρ.
+On a CPU rows are filled by NumPy. Other devices get the columns as they are, stretch by stretch,
+and fill rows themselves. `jax.device_put` is used throughout: unlike `jnp.asarray` it compiles no
+program for every new shape.
 """
 
+from functools import partial
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
@@ -12,56 +14,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from stategp._data._cells import Cells
 from stategp._data._observations import AtInducing, Observations, distinct_steps
 from stategp._data._views import (
     ORDER,
     Moments,
     Rows,
     chebyshev,
-    chebyshev_nodes,
+    clenshaw,
+    row_sums,
     to_coefficients,
 )
 from stategp._runtime import on_device, pad_last, padded_blocks, padded_size
 
-WIDEST = 1.5  # the longest cell, times the fastest rate of the kernel
 _CACHED = 16_384  # observations that are looked at together on a CPU: they stay in its cache
 _MANY = 2**25  # and on devices that want work for many cores
-_HELD = 2**20  # and those that are copied together while moments are summed
+_HELD = 2**20  # and those that are copied together on a CPU while moments are summed
 _WIDTHS = (16, 32, 64, 128, 256, 512)
 _FEW_STATES = 16_384  # up to which inducing points and observations at them have the same size
 _DEGREES = 8  # coefficients of the reference that Gaussian observations are measured from
-
-
-class Cells(NamedTuple):
-    """Runs of observations that lie between the same inducing points, close together."""
-
-    first: np.ndarray
-    size: np.ndarray
-    low: np.ndarray  # the smallest and the largest x in each
-    high: np.ndarray
-
-    def nodes(self) -> np.ndarray:
-        half = (self.high - self.low)[:, None] / 2
-        nodes = self.low[:, None] + half * (1 + chebyshev_nodes())
-        return np.clip(nodes, self.low[:, None], self.high[:, None])
-
-
-def cut_cells(x: np.ndarray, inducing: np.ndarray, widest: float, most: int) -> Cells | None:
-    """Cells no longer than `widest`; None if that takes more than `most` of them."""
-    edges = np.searchsorted(x, inducing, side="left")  # an x on an inducing point lies right of it
-    first = np.unique(np.concatenate([[0], edges[edges < len(x)]]))
-    last = np.append(first[1:], len(x)) - 1
-    pieces = np.maximum(np.ceil((x[last] - x[first]) / widest), 1)
-    if not pieces.sum() <= most:
-        return None
-    pieces = pieces.astype(int)
-    owner = np.repeat(np.arange(len(first)), pieces)
-    number = np.arange(len(owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    starts = x[first][owner] + (x[last] - x[first])[owner] * number / pieces[owner]
-    inner = np.maximum(np.searchsorted(x, starts, side="left"), first[owner])
-    inner = np.unique(np.concatenate([first, inner[number > 0]]))
-    size = np.diff(np.append(inner, len(x)))
-    return Cells(inner, size, x[inner], x[inner + size - 1])
+_SAMPLE = 16  # entries of a row that the reference is fitted to
 
 
 class _Layout(NamedTuple):
@@ -71,6 +43,13 @@ class _Layout(NamedTuple):
     filled: np.ndarray
     cell: np.ndarray
     width: int
+
+    def part(self, start: int, size: int) -> "_Layout":
+        """Some of the rows, the last one repeated if there are fewer."""
+        first, filled, cell = (
+            pad_last(v[start : start + size], size) for v in (self.first, self.filled, self.cell)
+        )
+        return _Layout(first, filled, cell, self.width)
 
 
 def _lay_out(cells: Cells) -> _Layout:
@@ -85,91 +64,138 @@ def _lay_out(cells: Cells) -> _Layout:
     return _Layout(cells.first[cell] + begin, end - begin, cell, width)
 
 
-def _pick(layout: _Layout, part: slice, column: np.ndarray) -> np.ndarray:
+# --- filling rows ------------------------------------------------------------------------------
+
+Columns = list[np.ndarray]  # one entry per observation, or a single number for all of them
+
+
+def _pick(column: Any, first: Any, filled: Any, width: int, xp: ModuleType) -> Any:
     """Rows of a column; entries beyond those filled repeat its last."""
-    offset = np.minimum(np.arange(layout.width), layout.filled[part, None] - 1)
-    return column[layout.first[part, None] + offset]
+    if column.ndim == 0:
+        return column
+    return column[first[:, None] + xp.minimum(xp.arange(width)[None], filled[:, None] - 1)]
 
 
-def _places(cells: Cells, layout: _Layout, part: slice, x: np.ndarray) -> np.ndarray:
+def _places(x: Any, low: Any, high: Any, xp: ModuleType) -> Any:
     """x as −1 … 1 in its cell; 0 in a cell without length."""
-    low, high = (v[layout.cell[part]][:, None] for v in (cells.low, cells.high))
-    length = np.where(high > low, high - low, 1.0)
-    t = (2 * _pick(layout, part, x) - low - high) / length
-    return np.where(high > low, np.clip(t, -1.0, 1.0), 0.0)
+    low, high = low[:, None], high[:, None]
+    t = (2 * x - low - high) / xp.where(high > low, high - low, 1.0)
+    return xp.where(high > low, xp.clip(t, -1.0, 1.0), 0.0)
+
+
+def _fill_on_host(cells: Cells, layout: _Layout, x: np.ndarray, columns: Columns) -> list[Any]:
+    """The places of observations in their cells, and the columns, in rows."""
+    low, high = cells.low[layout.cell], cells.high[layout.cell]
+    picked = [_pick(v, layout.first, layout.filled, layout.width, np) for v in (x, *columns)]
+    return [_places(picked[0], low, high, np), *picked[1:]]
+
+
+def _fill_on_device(cells: Cells, layout: _Layout, x: np.ndarray, columns: Columns) -> list[Any]:
+    """The same, from a stretch of the columns that is as long as these rows can be."""
+    size = len(layout.first) * layout.width
+    start = min(layout.first[0], max(len(x) - size, 0))
+
+    def stretch(column: np.ndarray) -> Array:
+        held = column[start : start + size] if column.ndim else column
+        return jax.device_put(pad_last(held, size) if held.ndim > 0 and len(held) < size else held)
+
+    return _fill(
+        [stretch(column) for column in (x, *columns)],
+        *jax.device_put([layout.first - start, layout.filled]),
+        *jax.device_put([v[layout.cell] for v in (cells.low, cells.high)]),
+        layout.width,
+    )
+
+
+@partial(jax.jit, static_argnames="width")
+def _fill(
+    columns: list[Array], first: Array, filled: Array, low: Array, high: Array, width: int
+) -> list[Array]:
+    picked = [_pick(column, first, filled, width, jnp) for column in columns]
+    return [_places(picked[0], low, high, jnp), *picked[1:]]
+
+
+def one_if_equal(column: Any) -> np.ndarray:
+    """A single number if all are the same."""
+    values = np.asarray(column)
+    repeated = values.strides[0] == 0  # a single number in memory
+    return np.asarray(values[0]) if repeated or np.all(values == values[0]) else values
 
 
 def pack_rows(
-    data: Observations, cells: Cells, guess: np.ndarray
+    data: Observations, cells: Cells, guess: np.ndarray, *, on_device: bool | None = None
 ) -> tuple[Rows, Float[Array, "blocks block width *latents"]]:
-    """Rows of all observations, and of what they point at."""
+    """Rows of all observations, and of what they point at.
+
+    `on_device`: who fills them; by default the device unless it is a CPU.
+    """
+    on_device = jax.default_backend() != "cpu" if on_device is None else on_device
     layout = _lay_out(cells)
     used = len(layout.first)
-    together = _CACHED if jax.default_backend() == "cpu" else _MANY
-    block = min(together // layout.width, padded_size(used))
-    size = block * padded_blocks(used / block)
-    first, filled, cell = (pad_last(v, size) for v in layout[:3])
-    layout = _Layout(first, filled, cell, layout.width)
-    x, y = np.asarray(data.x), np.asarray(data.y)
-    everything = slice(None)
-
-    def rows(column: np.ndarray) -> Array:
-        picked = _pick(layout, everything, column)
-        return jnp.asarray(picked.reshape(-1, block, layout.width, *picked.shape[2:]))
-
-    def rows_or_one(column: np.ndarray) -> Array:
-        return jnp.asarray(column[0]) if np.all(column == column[0]) else rows(column)
-
+    if on_device:
+        block = padded_size(-(-used // -(-used * layout.width // _MANY)))
+        size = block * -(-used // block)
+    else:
+        block = min(_CACHED // layout.width, padded_size(used))
+        size = block * padded_blocks(used / block)
+    layout = layout.part(0, size)
+    x = np.asarray(data.x)
+    columns = [np.asarray(data.y), one_if_equal(data.extra), one_if_equal(data.weights), guess]
+    if on_device:
+        parts = [
+            _fill_on_device(cells, layout.part(start, block), x, columns)
+            for start in range(0, size, block)
+        ]
+        filled = [v[0] if v[0].ndim == 0 else jnp.stack(v) for v in zip(*parts, strict=True)]
+    else:
+        picked = _fill_on_host(cells, layout, x, columns)
+        filled = jax.device_put(
+            [v if v.ndim == 0 else v.reshape(-1, block, *v.shape[1:]) for v in picked]
+        )
+    t, y, extra, weights, guess_rows = filled
     nodes = cells.nodes()
-    filled = np.where(np.arange(size) < used, filled, 0)
-    places = _places(cells, layout, everything, x).reshape(-1, block, layout.width)
+    counts = np.where(np.arange(size) < used, layout.filled, 0)
     packed = Rows(
-        cell_nodes=jnp.asarray(pad_last(nodes, padded_size(len(nodes)))),
-        cell=jnp.asarray(layout.cell),
-        filled=jnp.asarray(filled.reshape(-1, block)),
-        t=jnp.asarray(places),
-        y=rows(y),
-        extra=rows_or_one(np.asarray(data.extra)),
-        weights=rows_or_one(np.asarray(data.weights)),
-        total_weight=jnp.asarray(np.sum(np.asarray(data.weights))),
+        cell_nodes=jax.device_put(pad_last(nodes, padded_size(len(nodes)))),
+        cell=jax.device_put(layout.cell),
+        filled=jax.device_put(counts.reshape(-1, block)),
+        t=t,
+        y=y,
+        extra=extra,
+        weights=weights,
+        total_weight=jax.device_put(np.asarray(np.sum(np.asarray(data.weights)))),
         origin=data.origin,
     )
-    return packed, rows(guess)
+    return packed, guess_rows
 
 
-def pack_moments(data: Observations, cells: Cells) -> Moments:
-    """All that Gaussian observations with equal noise say, in two passes over the data."""
-    layout = _lay_out(cells)
+# --- moments -----------------------------------------------------------------------------------
+
+
+def pack_moments(data: Observations, cells: Cells, *, on_device: bool | None = None) -> Moments:
+    """All that Gaussian observations with equal noise say, in one pass over the data."""
+    on_device = jax.default_backend() != "cpu" if on_device is None else on_device
+    fill, together = (_fill_on_device, _MANY) if on_device else (_fill_on_host, _HELD)
     x, y, weights = (np.asarray(v) for v in (data.x, data.y, data.weights))
+    columns = [y, one_if_equal(weights)]
     nodes, offset = cells.nodes(), float(np.mean(y))
-
-    def summed(reference: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """Σ w T_k and Σ w (y − reference) T_k of every cell, and Σ w (y − reference)² of all."""
-        sums = np.zeros((2, len(nodes), ORDER))
-        spread, step = 0.0, max(_HELD // layout.width, 1)
-        for start in range(0, len(layout.first), step):
-            part = slice(start, min(start + step, len(layout.first)))
-            rows = _moment_rows(
-                *(
-                    jnp.asarray(pad_last(v, step))
-                    for v in (
-                        _places(cells, layout, part, x),
-                        _pick(layout, part, y) - offset,
-                        _pick(layout, part, weights),
-                        layout.filled[part],
-                        reference[layout.cell[part]],
-                    )
-                ),
-                part.stop - part.start,
-            )
-            for total, of_rows in zip(sums, rows[:2], strict=True):
-                np.add.at(total, layout.cell[part], np.asarray(of_rows)[: part.stop - start])
-            spread += float(rows[2])
-        return sums[0], sums[1], spread
-
-    plain, first, _ = summed(np.zeros((len(nodes), _DEGREES)))
-    reference = _least_squares(plain, first)
-    _, excess, spread = summed(reference)
+    layout = _lay_out(cells)
+    reference = _reference(cells, layout, x, columns, offset)
+    plain, excess, spread = np.zeros(nodes.shape), np.zeros(nodes.shape), 0.0
+    rows = min(max(together // layout.width, 1), padded_size(len(layout.first)))
+    for start in range(0, len(layout.first), rows):
+        part = layout.part(start, rows)
+        counts = np.where(np.arange(start, start + rows) < len(layout.first), part.filled, 0)
+        t, y_rows, weight_rows = jax.device_put(fill(cells, part, x, columns))
+        sums = _moment_rows(
+            t,
+            y_rows,
+            weight_rows,
+            *jax.device_put([counts, reference[part.cell], np.asarray(offset)]),
+        )
+        for total, of_rows in zip((plain, excess), sums[:2], strict=True):
+            _add_to_cells(total, part.cell, np.asarray(of_rows))
+        spread += float(sums[2])
     back = to_coefficients()
     size = padded_size(len(nodes))
     at_nodes = np.pad(reference, ((0, 0), (0, ORDER - _DEGREES))) @ np.linalg.inv(back).T
@@ -177,52 +203,79 @@ def pack_moments(data: Observations, cells: Cells) -> Moments:
     def at_cells(values: np.ndarray) -> Array:
         padded = np.zeros((size, ORDER))
         padded[: len(values)] = values
-        return jnp.asarray(padded.reshape(-1))
+        return jax.device_put(padded.reshape(-1))
 
     return Moments(
-        cell_nodes=jnp.asarray(pad_last(nodes, size)),
+        cell_nodes=jax.device_put(pad_last(nodes, size)),
         weights=at_cells(plain @ back),
         excess=at_cells(excess @ back),
         reference=at_cells(at_nodes),
-        offset=jnp.asarray(offset),
-        spread=jnp.asarray(spread),
-        total_weight=jnp.asarray(np.sum(np.asarray(data.weights))),
-        extra=jnp.asarray(data.extra[0]),
+        offset=jax.device_put(np.asarray(offset)),
+        spread=jax.device_put(np.asarray(spread)),
+        total_weight=jax.device_put(np.asarray(np.sum(np.asarray(data.weights)))),
+        extra=jax.device_put(np.asarray(data.extra[0])),
         origin=data.origin,
     )
+
+
+def _add_to_cells(totals: np.ndarray, cell: np.ndarray, rows: np.ndarray) -> None:
+    """Add rows to those of their cells, which come in order."""
+    first = np.flatnonzero(np.diff(cell, prepend=-1))
+    totals[cell[first]] += np.add.reduceat(rows, first, axis=0)
 
 
 @jax.jit
 def _moment_rows(
     t: Float[Array, "rows width"],
     y: Float[Array, "rows width"],
-    weights: Float[Array, "rows width"],
+    weights: Float[Array, "..."],
     count: Int[Array, " rows"],
     reference: Float[Array, "rows degrees"],
-    used: Any,
+    offset: Float[Array, ""],
 ) -> tuple[Array, Array, Array]:
-    inside = jnp.arange(t.shape[1])[None] < jnp.where(jnp.arange(len(t)) < used, count, 0)[:, None]
-    weights = jnp.where(inside, weights, 0.0)
+    """Σ w T_k and Σ w (y − reference) T_k of every row, and Σ w (y − reference)² of all."""
+    weights = jnp.where(jnp.arange(t.shape[1])[None] < count[:, None], weights, 0.0)
+    excess = y - offset - clenshaw(reference, t)
     T = chebyshev(t)
-    smooth = sum((reference[:, k, None] * T[k] for k in range(_DEGREES)), start=jnp.zeros(()))
-    excess = y - smooth
-    sums = [
-        jnp.stack([jnp.sum(weights * f * term, axis=1) for term in T], axis=1)
-        for f in (jnp.ones_like(y), excess)
-    ]
-    return sums[0], sums[1], jnp.sum(weights * excess**2)
+    plain = row_sums([weights * term for term in T])
+    pull = row_sums([weights * excess * term for term in T])
+    return jnp.stack(plain, axis=1), jnp.stack(pull, axis=1), jnp.sum(weights * excess**2)
 
 
-def _least_squares(plain: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Coefficients of a polynomial close to y in every cell, from T_j T_k = (T_{j+k} + T_{j−k})/2.
+def _reference(
+    cells: Cells, layout: _Layout, x: np.ndarray, columns: Columns, offset: float
+) -> np.ndarray:
+    """Coefficients of a polynomial close to y − offset in every cell.
 
-    It need not be the closest one: what it leaves stays in the excess.
+    It need not be the closest one: what it leaves stays in the excess. So a few entries of each
+    row will do. The normal equations follow from T_j T_k = (T_{j+k} + T_{j−k})/2.
     """
+    counts = np.minimum(layout.filled, _SAMPLE)
+    entry = np.arange(_SAMPLE)
+    plain = np.zeros((len(cells.first), 2 * _DEGREES - 1))
+    targets = np.zeros((len(cells.first), _DEGREES))
+    step = max(_HELD // _SAMPLE, 1)
+    for start in range(0, len(layout.first), step):
+        rows = slice(start, start + step)
+        cell, count = layout.cell[rows], counts[rows, None]
+        inside = entry < count
+        apart = entry * (layout.filled[rows, None] - 1) // np.maximum(count - 1, 1)
+        at = layout.first[rows, None] + np.where(inside, apart, 0)
+        y, weights = (v[at] if v.ndim else v for v in columns)
+        weights = np.where(inside, weights, 0.0)
+        excess = weights * (y - offset)
+        t = _places(x[at], cells.low[cell], cells.high[cell], np)
+        now, after = np.ones_like(t), t
+        for degree in range(plain.shape[1]):
+            _add_to_cells(plain[:, degree], cell, np.sum(weights * now, axis=1))
+            if degree < _DEGREES:
+                _add_to_cells(targets[:, degree], cell, np.sum(excess * now, axis=1))
+            now, after = after, 2 * t * after - now
     j, k = np.indices((_DEGREES, _DEGREES))
     gram = (plain[:, j + k] + plain[:, np.abs(j - k)]) / 2
     ridge = 1e-9 * plain[:, 0] + 1e-300
     gram = gram + ridge[:, None, None] * np.eye(_DEGREES)
-    return np.linalg.solve(gram, targets[:, :_DEGREES, None])[..., 0]
+    return np.linalg.solve(gram, targets[..., None])[..., 0]
 
 
 def pad_observations(data: Observations, inducing: np.ndarray) -> Observations:

@@ -3,7 +3,7 @@
 Inference knows the mean and variance of f at some inputs, the nodes, and wants the expected log
 density of all observations and its derivatives there. `Observations` has a node for each of them.
 `Rows` has many observations to a cell, a short stretch of x on which the mean and the variance of
-f are as good as polynomials: a cell has sixteen nodes, f at its observations is interpolated from
+f are as good as polynomials: a cell has few nodes, f at its observations is interpolated from
 them, and the derivatives go back to the nodes by the transpose. For Gaussian observations all of
 that depends on the data through sums that never change: `Moments`, in which nothing is left that
 grows with the number of observations.
@@ -11,13 +11,14 @@ grows with the number of observations.
 
 import abc
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from stategp.likelihoods import Likelihood
 from stategp.parameters import all_parameters
@@ -26,7 +27,7 @@ Latent = Float[Array, "nodes *latents"]  # one column per latent function if the
 Nodes = Float[Array, " nodes"]
 Origin = int | float
 
-ORDER = 16  # nodes of a cell
+ORDER = 16  # nodes of a cell, unless there are observations enough to cut short ones
 
 
 class Expected(NamedTuple):
@@ -35,6 +36,7 @@ class Expected(NamedTuple):
     value: Float[Array, ""]
     slope: Latent
     curvature: Latent
+    parameters: Any = None  # its derivatives in the parameters of the likelihood, if asked for
 
 
 class View(eqx.Module):
@@ -67,20 +69,42 @@ class View(eqx.Module):
         """One pass over the data. `clip` makes positive curvatures zero, one by one."""
 
     @abc.abstractmethod
-    def log_density(
-        self, likelihood: Likelihood, mean: Latent, variance: Latent
-    ) -> Float[Array, ""]:
-        """Σ E[log p(y | f)], to be differentiated in the parameters of the likelihood only."""
+    def parameter_slopes(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Any:
+        """Derivatives of Σ E[log p(y | f)] in the parameters of the likelihood, shaped as it is."""
 
-    def fit(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Float[Array, ""]:
-        """Σ E[log p(y | f)], to be differentiated once in reverse, in everything."""
-        mean_here, variance_here = jax.lax.stop_gradient((mean, variance))
-        expected = jax.lax.stop_gradient(self.expected(likelihood, mean_here, variance_here))
-        moved = jnp.sum(expected.slope * (mean - mean_here))
-        moved += jnp.sum(expected.curvature * (variance - variance_here))
-        if not any(parameter.learned for parameter in all_parameters(likelihood)):
-            return expected.value + moved
-        return self.log_density(likelihood, mean_here, variance_here) + moved
+    def expected_and_parameters(
+        self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
+    ) -> Expected:
+        """`expected` and `parameter_slopes`."""
+        expected = self.expected(likelihood, mean, variance, clip=clip)
+        return expected._replace(parameters=self.parameter_slopes(likelihood, mean, variance))
+
+    def fit(
+        self,
+        likelihood: Likelihood,
+        mean: Latent,
+        variance: Latent,
+        expected: Expected | None = None,
+    ) -> Float[Array, ""]:
+        """Σ E[log p(y | f)], to be differentiated once in reverse, in everything.
+
+        `expected` is what a pass over the data found at the same values, if there was one.
+        """
+        here = jax.lax.stop_gradient((likelihood, mean, variance))
+        learned = learns(likelihood)
+        if expected is None:
+            expected = self.expected_and_parameters(*here) if learned else self.expected(*here)
+        elif learned and expected.parameters is None:
+            expected = expected._replace(parameters=self.parameter_slopes(*here))
+        expected = jax.lax.stop_gradient(expected)
+        slopes = [expected.slope, expected.curvature]
+        now, then = [mean, variance], list(here[1:])
+        if learned:
+            slopes += jax.tree.leaves(expected.parameters)
+            now += jax.tree.leaves(_parameters(likelihood))
+            then += jax.tree.leaves(_parameters(here[0]))
+        changes = zip(slopes, now, then, strict=True)
+        return expected.value + sum(jnp.sum(slope * (a - b)) for slope, a, b in changes)
 
     @abc.abstractmethod
     def start(self, likelihood: Likelihood, guess: Any, shift: Latent) -> tuple[Latent, Latent]:
@@ -89,6 +113,23 @@ class View(eqx.Module):
     @abc.abstractmethod
     def highest(self, likelihood: Likelihood) -> Float[Array, ""]:
         """The log density of all observations that no f can exceed."""
+
+
+def learns(likelihood: Likelihood) -> bool:
+    """Whether the likelihood has parameters that are to be learned."""
+    return any(parameter.learned for parameter in all_parameters(likelihood))
+
+
+def slopes_in_parameters(
+    function: Callable[[Likelihood], Float[Array, ""]], likelihood: Likelihood
+) -> Any:
+    """The gradient of a function of the likelihood, shaped as the likelihood is."""
+    varied, rest = eqx.partition(likelihood, eqx.is_inexact_array)
+    return jax.grad(lambda varied: function(eqx.combine(varied, rest)))(varied)
+
+
+def _parameters(likelihood: Likelihood) -> Any:
+    return eqx.filter(likelihood, eqx.is_inexact_array)
 
 
 # --- interpolation -----------------------------------------------------------------------------
@@ -134,6 +175,11 @@ class InCells(View):
     def total(self) -> Float[Array, ""]:
         return self.total_weight
 
+    @property
+    def order(self) -> int:
+        """How many nodes a cell has."""
+        return self.cell_nodes.shape[1]
+
 
 class Rows(InCells):
     """Observations in rows of equal width, each row inside one cell; rows come in blocks.
@@ -148,45 +194,67 @@ class Rows(InCells):
     extra: Float[Array, "..."]  # one number if all are the same
     weights: Float[Array, "..."]
 
+    def only(self, cells: Bool[Array, " cells"]) -> "Rows":
+        """The observations in some of the cells; blocks without any cost nothing."""
+        kept = cells[self.cell].reshape(self.filled.shape)
+        filled = jnp.where(kept, self.filled, 0)
+        return eqx.tree_at(lambda rows: rows.filled, self, filled)
+
     def expected(
         self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
     ) -> Expected:
-        def visit(block: "_Block") -> tuple[Array, Array]:
-            T = chebyshev(block.t)
-            at = _interpolate(block.mean, T), jnp.maximum(_interpolate(block.variance, T), 0.0)
+        return self._expected(likelihood, mean, variance, clip, learn=False)
+
+    def expected_and_parameters(
+        self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
+    ) -> Expected:
+        return self._expected(likelihood, mean, variance, clip, learn=True)
+
+    def _expected(
+        self, likelihood: Likelihood, mean: Latent, variance: Latent, clip: bool, learn: bool
+    ) -> Expected:
+        def visit(block: "_Block") -> tuple[Array, Array, Any]:
+            at = _latent(block)
             value, slope, curvature = likelihood.expected_slopes(block.y, *at, block.extra)
             if clip:
                 curvature = jnp.minimum(curvature, 0.0)
-            back = jnp.stack([_collect(block.weights, part, T) for part in (slope, curvature)])
-            return jnp.sum(block.weights * value), back
+            back = jnp.stack([_collect(block, part) for part in (slope, curvature)])
+            parameters = _block_slopes(likelihood, block, at) if learn else None
+            return jnp.sum(block.weights * value), back, parameters
 
-        values, back = self._visit(visit, mean, variance)
+        values, back, parameters = self._visit(visit, mean, variance)
         slope, curvature = (self._to_nodes(back[:, i], mean) for i in range(2))
-        return Expected(jnp.sum(values), slope, curvature)
+        return Expected(jnp.sum(values), slope, curvature, _sum_blocks(parameters))
 
-    def log_density(
-        self, likelihood: Likelihood, mean: Latent, variance: Latent
-    ) -> Float[Array, ""]:
-        @jax.checkpoint
-        def visit(block: "_Block") -> Array:
-            T = chebyshev(block.t)
-            at = _interpolate(block.mean, T), jnp.maximum(_interpolate(block.variance, T), 0.0)
-            values = likelihood.expected_log_density(block.y, *at, block.extra)
-            return jnp.sum(block.weights * values)
+    def parameter_slopes(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Any:
+        def visit(block: "_Block") -> Any:
+            return _block_slopes(likelihood, block, _latent(block))
 
-        return jnp.sum(self._visit(visit, mean, variance))
+        return _sum_blocks(self._visit(visit, mean, variance))
 
     def start(self, likelihood: Likelihood, guess: Any, shift: Latent) -> tuple[Latent, Latent]:
         def visit(block: "_Block", guess: Array) -> Array:
-            T = chebyshev(block.t)
             uncertain = likelihood.guess_variance(guess)
             _, slope, curvature = likelihood.expected_slopes(block.y, guess, uncertain, block.extra)
             precision = positive_precision(likelihood, curvature)
-            linear = slope + precision * (guess - _interpolate(block.mean, T))
-            return jnp.stack([_collect(block.weights, part, T) for part in (linear, precision)])
+            linear = slope + precision * (guess - _interpolate(block.mean, block.t))
+            return jnp.stack([_collect(block, part) for part in (linear, precision)])
 
         back = self._visit(visit, shift, shift, guess)
         return self._to_nodes(back[:, 0], shift), self._to_nodes(back[:, 1], shift)
+
+    def summed(
+        self, function: Callable[[Array, Array], Float[Array, "kinds block width"]]
+    ) -> Float[Array, "kinds nodes"]:
+        """Σ w function(y, extra) ℓ(x), where ℓ is the interpolating polynomial of a node."""
+
+        def visit(block: "_Block") -> Array:
+            values = function(block.y, block.extra)
+            return jax.lax.map(lambda part: _collect(block, part), values)  # compiled once
+
+        nothing = jnp.zeros(self.nodes.size)
+        back = self._visit(visit, nothing, nothing)
+        return jnp.stack([self._to_nodes(back[:, i], nothing) for i in range(back.shape[1])])
 
     def highest(self, likelihood: Likelihood) -> Float[Array, ""]:
         def visit(block: "_Block") -> Array:
@@ -214,8 +282,8 @@ class Rows(InCells):
     def _coefficients(self, values: Latent) -> Array:
         """Chebyshev coefficients of a function given at the nodes, for every row."""
         cells = values.reshape(*self.cell_nodes.shape, -1)
-        coefficients = jnp.einsum("kj,cjl->clk", to_coefficients(), cells)[self.cell]
-        return coefficients.reshape(*self.filled.shape, -1, ORDER)
+        coefficients = jnp.einsum("kj,cjl->clk", to_coefficients(self.order), cells)
+        return coefficients[self.cell].reshape(*self.filled.shape, -1, self.order)
 
     def _to_nodes(self, back: Float[Array, "blocks block latents order"], like: Latent) -> Latent:
         """Derivatives in coefficients, row by row → derivatives in values at the nodes."""
@@ -223,7 +291,7 @@ class Rows(InCells):
         cells = jax.ops.segment_sum(
             rows, self.cell, num_segments=len(self.cell_nodes), indices_are_sorted=True
         )
-        return jnp.einsum("kj,clk->cjl", to_coefficients(), cells).reshape(like.shape)
+        return jnp.einsum("kj,clk->cjl", to_coefficients(self.order), cells).reshape(like.shape)
 
     def _visit(self, visit: Any, mean: Latent, variance: Latent, *more: Array) -> Any:
         """One block after another, so that memory stays bounded."""
@@ -235,7 +303,10 @@ class Rows(InCells):
             inside = jnp.arange(width)[None] < block.filled[:, None]
             block = block._replace(weights=jnp.where(inside, block.weights, 0.0))
             block = block._replace(extra=jnp.broadcast_to(block.extra, block.t.shape))
-            return None, visit(block, *rest)
+            like = jax.eval_shape(visit, block, *rest)
+            nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+            seen = jnp.any(block.filled > 0)
+            return None, jax.lax.cond(seen, visit, lambda *_: nothing, block, *rest)
 
         return jax.lax.scan(step, None, (blocks, *more))[1]
 
@@ -250,22 +321,64 @@ class _Block(NamedTuple):
     variance: Float[Array, "*block latents order"]
 
 
-def _interpolate(coefficients: Float[Array, "block latents order"], T: list[Array]) -> Array:
+def _interpolate(
+    coefficients: Float[Array, "block latents order"], t: Float[Array, "block width"]
+) -> Array:
     """A function at the observations; latent functions along a last axis if there are several."""
-    functions = [
-        sum((coefficients[:, i, k, None] * T[k] for k in range(len(T))), start=jnp.zeros(()))
-        for i in range(coefficients.shape[1])
-    ]
+    functions = [clenshaw(coefficients[:, i], t) for i in range(coefficients.shape[1])]
     return functions[0] if len(functions) == 1 else jnp.stack(functions, axis=-1)
 
 
-def _collect(weights: Array, values: Array, T: list[Array]) -> Float[Array, "block latents order"]:
-    """The transpose of `_interpolate`."""
-    functions = [values] if values.ndim == weights.ndim else list(jnp.moveaxis(values, -1, 0))
-    return jnp.stack(
-        [jnp.stack([jnp.sum(weights * f * term, axis=1) for term in T], axis=1) for f in functions],
-        axis=1,
+def clenshaw(coefficients: Float[Array, "block order"], t: Float[Array, "block width"]) -> Array:
+    """Σ c_k T_k(t)."""
+    now, after = jnp.zeros_like(t), jnp.zeros_like(t)
+    for k in range(coefficients.shape[1] - 1, 0, -1):
+        now, after = coefficients[:, k, None] + 2 * t * now - after, now
+    return coefficients[:, 0, None] + t * now - after
+
+
+def _latent(block: _Block) -> tuple[Array, Array]:
+    """Mean and variance of f at the observations."""
+    variance = jnp.maximum(_interpolate(block.variance, block.t), 0.0)
+    return _interpolate(block.mean, block.t), variance
+
+
+def _block_slopes(likelihood: Likelihood, block: _Block, at: tuple[Array, Array]) -> Any:
+    """`parameter_slopes` of one block, whose f is known at the observations."""
+    return slopes_in_parameters(
+        lambda moved: jnp.sum(
+            block.weights * moved.expected_log_density(block.y, *at, block.extra)
+        ),
+        likelihood,
     )
+
+
+def _sum_blocks(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), tree)
+
+
+def _collect(block: _Block, values: Array) -> Float[Array, "block latents order"]:
+    """The transpose of `_interpolate`, weighted: Σ w values T_k(t) of every row.
+
+    XLA would compute values once for every T_k, or keep all T_k in memory, unless it is kept from
+    looking across the barrier and asked for all sums of a row at once.
+    """
+    functions = [values] if values.ndim == 2 else list(jnp.moveaxis(values, -1, 0))
+    weighted = [block.weights * function for function in functions]
+    t, weighted = jax.lax.optimization_barrier((block.t, weighted))
+    T = chebyshev(t, block.mean.shape[-1])
+    sums = [row_sums([function * term for term in T]) for function in weighted]
+    return jnp.stack([jnp.stack(each, axis=1) for each in sums], axis=1)
+
+
+def row_sums(terms: list[Float[Array, "block width"]]) -> list[Float[Array, " block"]]:
+    """The sums of all terms over their rows, in one go."""
+    zeros = [jnp.zeros((), term.dtype) for term in terms]
+
+    def add(a: Any, b: Any) -> Any:
+        return tuple(x + y for x, y in zip(a, b, strict=True))
+
+    return list(jax.lax.reduce(tuple(terms), tuple(zeros), add, (1,)))
 
 
 def positive_precision(likelihood: Likelihood, curvature: Array) -> Array:
@@ -296,10 +409,15 @@ class Moments(InCells):
     ) -> Expected:
         noise = likelihood.variance.value + self.extra
         pull = self.excess + self.weights * (self.reference - (mean - self.offset))
-        value = self.log_density(likelihood, mean, variance)
+        value = self._log_density(likelihood, mean, variance)
         return Expected(value, pull / noise, -self.weights / (2 * noise))
 
-    def log_density(self, likelihood: Any, mean: Latent, variance: Latent) -> Float[Array, ""]:
+    def parameter_slopes(self, likelihood: Any, mean: Latent, variance: Latent) -> Any:
+        return slopes_in_parameters(
+            lambda moved: self._log_density(moved, mean, variance), likelihood
+        )
+
+    def _log_density(self, likelihood: Any, mean: Latent, variance: Latent) -> Float[Array, ""]:
         noise = likelihood.variance.value + self.extra
         r = self.reference - (mean - self.offset)
         squares = self.spread + jnp.sum(2 * self.excess * r + self.weights * (r**2 + variance))

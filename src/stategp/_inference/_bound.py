@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from stategp._data import Expected, View
+from stategp._data import Expected, View, learns
 from stategp._models import GP
 from stategp._projection import AtStates, Projection, project
 from stategp.chain import (
@@ -67,6 +67,7 @@ class Q(NamedTuple):
     elbo: Float[Array, ""]
     rounding: Float[Array, ""]  # how far off the bound may be by rounding
     target: tuple[Any, ...]
+    expected: Expected | None = None  # what the data say at q
 
 
 def geometry(
@@ -144,11 +145,13 @@ def evaluate(
     *,
     project: bool = False,
     indefinite: bool = False,
+    learn: bool = False,
 ) -> Q:
     """The bound at prior × sites. NaN where that is not a Gaussian.
 
     `project`: in minibatches, where sites are always those of a batch and never negative.
     `indefinite`: sites may be negative though the likelihood is log-concave.
+    `learn`: a gradient in the hyperparameters is to follow.
     """
     indefinite = indefinite or not (project or model.likelihood.log_concave)
     swept = [
@@ -160,7 +163,8 @@ def evaluate(
     # Log-concave ones have negative precisions by rounding only.
     clip = project or model.likelihood.log_concave
     full_mean = mean + prior_mean(model, data.user_nodes)
-    expected = data.expected(model.likelihood, full_mean, variance, clip=clip)
+    look = data.expected_and_parameters if learn and learns(model.likelihood) else data.expected
+    expected = look(model.likelihood, full_mean, variance, clip=clip)
     conjugate = model.likelihood.conjugate and not project  # then the sites do not depend on q
     target = sites if conjugate else wanted_sites(shape, mean, expected)
     parts = [expected.value]
@@ -171,7 +175,8 @@ def evaluate(
     rounding = rounding_of(terms, list(zip(sites, marginals, strict=True)))
     highest = data.highest(model.likelihood)
     elbo = unless_lost(elbo, rounding, data.total, highest, searching=not conjugate)
-    return Q(sites, marginals, tuple(one.messages for one in swept), elbo, rounding, target)
+    messages = tuple(one.messages for one in swept)
+    return Q(sites, marginals, messages, elbo, rounding, target, expected)
 
 
 def rounding_of(
@@ -214,7 +219,7 @@ def with_gradient(model: GP, data: View, shape: Geometry, q: Q) -> Float[Array, 
     """
     mean, variance = latent_moments(shape.projections, q.marginals)
     full_mean = mean + prior_mean(model, data.user_nodes)
-    partial = data.fit(model.likelihood, full_mean, variance)
+    partial = data.fit(model.likelihood, full_mean, variance, q.expected)
     for prior, sites, messages in zip(shape.transitions, q.sites, q.messages, strict=True):
         partial += local_log_normaliser(prior, sites, messages)
     return q.elbo + partial - jax.lax.stop_gradient(partial)

@@ -110,10 +110,12 @@ def settle(
     return settled
 
 
-def _optimum(model: GP, data: View, shape: Geometry, sites: ChainSites) -> Settling:
-    """The end of a search that starts from `sites`."""
+def _optimum(
+    model: GP, data: View, shape: Geometry, sites: ChainSites, *, learn: bool = False
+) -> Settling:
+    """The end of a search that starts from `sites`; `learn` if a gradient is to follow."""
     if model.likelihood.conjugate:  # they are the optimum
-        q = evaluate(model, data, shape, sites)
+        q = evaluate(model, data, shape, sites, learn=learn)
         return Settling(q, jnp.ones(()), jnp.zeros(()), jnp.ones((), int), jnp.ones((), bool))
     return settle_fully(model, data, shape, sites)
 
@@ -181,7 +183,7 @@ def objective_and_gradient(
         sites = starting_sites(model_here, data, shape_here, guess)
         if not model.likelihood.conjugate:
             sites = jax.tree.map(lambda a, b: jnp.where(use_warm, a, b), warm, sites)
-        state = jax.lax.stop_gradient(_optimum(model_here, data, shape_here, sites))
+        state = jax.lax.stop_gradient(_optimum(model_here, data, shape_here, sites, learn=True))
         return with_gradient(moved, data, shape, state.q) + log_prior(moved), state
 
     (value, state), gradient = jax.value_and_grad(objective, has_aux=True)(vector)

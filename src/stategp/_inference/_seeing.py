@@ -8,10 +8,14 @@ from stategp._data import (
     WIDEST,
     Observations,
     View,
+    can_pool,
     cut_cells,
+    cut_short_cells,
+    one_if_equal,
     pack_moments,
     pack_rows,
     pad_observations,
+    pool,
 )
 from stategp._inference._starting_values import pseudo_data
 from stategp._models import GP
@@ -59,11 +63,14 @@ class Sight:
             self.guess = on_device(pad_last(guess, len(self.view.nodes)))
             return
         self.slowest, self.fastest = -np.inf, _MARGIN * rate
-        extra = np.asarray(self.data.extra)
-        if isinstance(model.likelihood, Gaussian) and np.all(extra == extra[0]):
+        if isinstance(model.likelihood, Gaussian) and one_if_equal(self.data.extra).ndim == 0:
             self.view, self.guess = pack_moments(self.data, cells), on_device(np.zeros(()))
+        elif can_pool(model.likelihood, self.data):
+            rows, self.guess = pack_rows(self.data, cells, guess)
+            self.view = pool(rows, model.likelihood, self.data, cells)
         else:
-            self.view, self.guess = pack_rows(self.data, cells, guess)
+            short = cut_short_cells(x, self.inducing, widest)
+            self.view, self.guess = pack_rows(self.data, short or cells, guess)
 
 
 @jax.jit

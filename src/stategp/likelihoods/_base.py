@@ -7,12 +7,15 @@ likelihood reads several latent functions.
 """
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.special
+from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._arguments import whole_number
@@ -31,6 +34,7 @@ from stategp.parameters import Parameter
 
 Points = Float[Array, "*points"]  # one number per observation
 Latent = Float[Array, "..."]  # one number per observation, or one per observation and latent
+Features = Float[Array, "_ *points"]  # one row for each
 
 QUADRATURE = 32  # nodes, unless the user says otherwise
 
@@ -90,6 +94,25 @@ class Likelihood(eqx.Module):
         if self.latents == 1:
             return terms(mean, variance), slopes[0], curvatures[0]
         return terms(mean, variance), jnp.stack(slopes, axis=-1), jnp.stack(curvatures, axis=-1)
+
+    def statistics(self, y: Any, extra: Any) -> Any:
+        """What p(y | f) reads of an observation, if that is little: (kinds, observations), or None.
+
+        log p(y | f) is then linear in them: Σ_k statistics_k · feature_k(f). Observations whose f
+        is a smooth function of x can be summed up by such numbers. By default, the indicators of
+        the values of y if there are few. Works with arrays of NumPy and of JAX.
+        """
+        if self.outcomes is None or self.extra is not None:
+            return None
+        return 1.0 * (y[None] == np.arange(self.outcomes).reshape(-1, *[1] * y.ndim))
+
+    def expected_features(
+        self, mean: Points, variance: Points
+    ) -> tuple[Features, Features, Features]:
+        """E[feature(f)] of each of the `statistics`, with derivatives as in `expected_slopes`."""
+        outcomes = jnp.arange(float(self.outcomes or 0)).reshape(-1, *[1] * mean.ndim)
+        y, mean, variance = jnp.broadcast_arrays(outcomes, mean[None], variance[None])
+        return self.expected_slopes(y, mean, variance, jnp.zeros_like(mean))
 
     @abc.abstractmethod
     def moments(self, f: Latent, extra: Points) -> tuple[Points, Points]:
@@ -236,6 +259,30 @@ class Likelihood(eqx.Module):
             if isinstance(value, Parameter) or name in shown
         ]
         return f"{type(self).__name__}({', '.join(fields)})"
+
+
+def all_slopes(
+    function: Callable[[Points, Points], Points], mean: Points, variance: Points
+) -> tuple[Points, Points, Points]:
+    """An elementwise function whose derivatives cost no memory, and both of them."""
+    value, pull = jax.vjp(function, mean, variance)
+    return value, *pull(jnp.ones_like(value))
+
+
+def with_constants(
+    features: tuple[Features, Features, Features], constants: Float[Array, " more"]
+) -> tuple[Features, Features, Features]:
+    """Features that do not depend on f, after those that do."""
+    like = (len(constants), *features[0].shape[1:])
+    ones = constants.reshape(-1, *[1] * (len(like) - 1))
+    more = (jnp.broadcast_to(ones, like), jnp.zeros(like), jnp.zeros(like))
+    value, slope, curvature = (jnp.concatenate(pair) for pair in zip(features, more, strict=True))
+    return value, slope, curvature
+
+
+def log_gamma(values: Any) -> Any:
+    """log Γ of an array of NumPy, without compiling anything, or of JAX."""
+    return scipy.special.gammaln(values) if isinstance(values, np.ndarray) else gammaln(values)
 
 
 def check_quadrature(order: Any) -> int:

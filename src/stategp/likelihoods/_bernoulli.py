@@ -6,16 +6,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln, ndtr
+from jax.scipy.special import ndtr
 from jaxtyping import PRNGKeyArray
 
 from stategp.likelihoods._base import (
     QUADRATURE,
+    Features,
     Likelihood,
     Points,
+    all_slopes,
     check_link,
     check_quadrature,
     is_count,
+    log_gamma,
+    with_constants,
 )
 from stategp.likelihoods._laws import (
     beta_score_plus_normal,
@@ -23,6 +27,8 @@ from stategp.likelihoods._laws import (
     log_ratio_plus_normal,
 )
 from stategp.likelihoods._links import LINKS, cdf, log_cdf, quantile
+from stategp.likelihoods._logistic import expected_log_odds, expected_log_probability
+from stategp.likelihoods._quadrature import expectation_and_slopes
 
 
 class Bernoulli(Likelihood):
@@ -46,6 +52,27 @@ class Bernoulli(Likelihood):
 
     def log_density(self, y: Points, f: Points, extra: Points) -> Points:
         return log_cdf(self.link, (2 * y - 1) * f)
+
+    def expected_log_density(
+        self, y: Points, mean: Points, variance: Points, extra: Points
+    ) -> Points:
+        if self.link == "probit":
+            return super().expected_log_density(y, mean, variance, extra)
+        return expected_log_probability(y, 1 - y, mean, variance, self.quadrature)
+
+    def expected_slopes(
+        self, y: Points, mean: Points, variance: Points, extra: Points
+    ) -> tuple[Points, Points, Points]:
+        if self.link == "probit":
+            return super().expected_slopes(y, mean, variance, extra)
+        return all_slopes(lambda m, v: self.expected_log_density(y, m, v, extra), mean, variance)
+
+    def expected_features(
+        self, mean: Points, variance: Points
+    ) -> tuple[Features, Features, Features]:
+        if type(self).expected_log_density is not Bernoulli.expected_log_density:
+            return super().expected_features(mean, variance)
+        return _expected_log_probabilities(self.link, mean, variance, self.quadrature)
 
     def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
         probability = cdf(self.link, f)
@@ -111,8 +138,32 @@ class Binomial(Likelihood):
         self.quadrature = check_quadrature(quadrature)
 
     def log_density(self, y: Points, f: Points, extra: Points) -> Points:
-        ways = gammaln(extra + 1) - gammaln(y + 1) - gammaln(extra - y + 1)
+        ways = _log_ways(y, extra)
         return ways + y * log_cdf(self.link, f) + (extra - y) * log_cdf(self.link, -f)
+
+    def expected_log_density(
+        self, y: Points, mean: Points, variance: Points, extra: Points
+    ) -> Points:
+        if self.link == "probit":
+            return super().expected_log_density(y, mean, variance, extra)
+        value = expected_log_probability(y, extra - y, mean, variance, self.quadrature)
+        return _log_ways(y, extra) + value
+
+    def expected_slopes(
+        self, y: Points, mean: Points, variance: Points, extra: Points
+    ) -> tuple[Points, Points, Points]:
+        if self.link == "probit":
+            return super().expected_slopes(y, mean, variance, extra)
+        return all_slopes(lambda m, v: self.expected_log_density(y, m, v, extra), mean, variance)
+
+    def statistics(self, y: Any, extra: Any) -> Any:
+        return y.__array_namespace__().stack([extra - y, y, _log_ways(y, extra)])
+
+    def expected_features(
+        self, mean: Points, variance: Points
+    ) -> tuple[Features, Features, Features]:
+        features = _expected_log_probabilities(self.link, mean, variance, self.quadrature)
+        return with_constants(features, jnp.ones(1))
 
     def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
         centre = extra * cdf(self.link, f)
@@ -137,6 +188,24 @@ class Binomial(Likelihood):
 
     def highest_log_density(self, y: Points, extra: Points) -> Points:
         return jnp.zeros_like(y)
+
+
+def _log_ways(y: Any, trials: Any) -> Any:
+    """The logarithm of the number of ways to have y successes."""
+    return log_gamma(trials + 1) - log_gamma(y + 1) - log_gamma(trials - y + 1)
+
+
+def _expected_log_probabilities(
+    link: str, mean: Points, variance: Points, order: int
+) -> tuple[Features, Features, Features]:
+    """Of no, then of yes."""
+    if link == "logit":
+        yes, no = expected_log_odds(mean, variance, order)
+        value, slope, curvature = (jnp.stack(both) for both in zip(no, yes, strict=True))
+        return value, slope, curvature
+    sign = jnp.array([-1.0, 1.0]).reshape(2, *[1] * mean.ndim)
+    mean, variance = (jnp.broadcast_to(v, (2, *v.shape)) for v in (mean, variance))
+    return expectation_and_slopes(lambda f: log_cdf(link, sign * f), mean, variance, order)
 
 
 def _scores(link: str, y: np.ndarray, trials: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Counts."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -9,7 +9,16 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, PRNGKeyArray
 
-from stategp.likelihoods._base import QUADRATURE, Likelihood, Points, check_quadrature, is_count
+from stategp.likelihoods._base import (
+    QUADRATURE,
+    Features,
+    Likelihood,
+    Points,
+    check_quadrature,
+    is_count,
+    log_gamma,
+    with_constants,
+)
 from stategp.likelihoods._distribution import Coordinate
 from stategp.likelihoods._laws import log_gamma_plus_normal, log_ratio_plus_normal
 from stategp.parameters import Parameter, Value, positive
@@ -40,6 +49,19 @@ class Poisson(Likelihood):
     ) -> Points:
         rate = extra * jnp.exp(mean + variance / 2)
         return y * (mean + jnp.log(extra)) - rate - gammaln(y + 1)
+
+    def statistics(self, y: Any, extra: Any) -> Any:
+        xp = y.__array_namespace__()
+        return xp.stack([y, extra, y * xp.log(extra) - log_gamma(y + 1)])
+
+    def expected_features(
+        self, mean: Points, variance: Points
+    ) -> tuple[Features, Features, Features]:
+        rate = jnp.exp(mean + variance / 2)
+        value = jnp.stack([mean, -rate])
+        slope = jnp.stack([jnp.ones_like(mean), -rate])
+        curvature = jnp.stack([jnp.zeros_like(mean), -rate / 2])
+        return with_constants((value, slope, curvature), jnp.ones(1))
 
     def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
         rate = extra * jnp.exp(f)

@@ -1,6 +1,6 @@
 """Positive observations: durations, amounts."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ import numpy as np
 from jax.scipy.special import gammaln, polygamma
 from jaxtyping import PRNGKeyArray
 
-from stategp.likelihoods._base import Likelihood, Points
+from stategp.likelihoods._base import Features, Likelihood, Points, with_constants
 from stategp.likelihoods._distribution import Coordinate
 from stategp.likelihoods._laws import log_gamma_plus_normal
 from stategp.parameters import Parameter, Value, positive
@@ -47,6 +47,15 @@ class Exponential(_Positive):
         self, y: Points, mean: Points, variance: Points, extra: Points
     ) -> Points:
         return -mean - y * jnp.exp(variance / 2 - mean)
+
+    def statistics(self, y: Any, extra: Any) -> Any:
+        xp = y.__array_namespace__()
+        return xp.stack([xp.ones_like(y), y])
+
+    def expected_features(
+        self, mean: Points, variance: Points
+    ) -> tuple[Features, Features, Features]:
+        return _scale_features(mean, variance)
 
     def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
         return jnp.exp(f), jnp.exp(2 * f)
@@ -89,6 +98,18 @@ class Gamma(_Positive):
     ) -> Points:
         return self._log_density(y, mean, y * jnp.exp(variance / 2 - mean))
 
+    def statistics(self, y: Any, extra: Any) -> Any:
+        xp = y.__array_namespace__()
+        return xp.stack([xp.ones_like(y), y, xp.ones_like(y), xp.log(y)])
+
+    def expected_features(
+        self, mean: Points, variance: Points
+    ) -> tuple[Features, Features, Features]:
+        shape = self.shape.value
+        value, slope, curvature = _scale_features(mean, variance)
+        constants = jnp.stack([shape * jnp.log(shape) - gammaln(shape), shape - 1])
+        return with_constants((shape * value, shape * slope, shape * curvature), constants)
+
     def _log_density(self, y: Points, f: Points, ratio: Points) -> Points:
         shape = self.shape.value
         constant = shape * jnp.log(shape) - gammaln(shape)
@@ -117,6 +138,13 @@ class Gamma(_Positive):
 
     def highest_log_density(self, y: Points, extra: Points) -> Points:
         return self._log_density(y, jnp.log(y), jnp.ones_like(y))  # at exp(f) = y
+
+
+def _scale_features(mean: Points, variance: Points) -> tuple[Features, Features, Features]:
+    """−f and −exp(−f)."""
+    ratio = jnp.exp(variance / 2 - mean)
+    ones, zeros = jnp.ones_like(mean), jnp.zeros_like(mean)
+    return jnp.stack([-mean, -ratio]), jnp.stack([-ones, ratio]), jnp.stack([zeros, -ratio / 2])
 
 
 class Weibull(_Positive):
