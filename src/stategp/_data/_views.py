@@ -6,7 +6,7 @@ density of all observations and its derivatives there. `Observations` has a node
 f are as good as polynomials: a cell has few nodes, f at its observations is interpolated from
 them, and the derivatives go back to the nodes by the transpose. For Gaussian observations all of
 that depends on the data through sums that never change: `Moments`, in which nothing is left that
-grows with the number of observations.
+grows with the number of observations. `_pooled` does the same for labels and counts.
 """
 
 import abc
