@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from stategp._linalg import Entries, apply, dot, in_entries, solve_entries, transpose
 from stategp.chain import PairMarginals, Sites, Transitions, psd_cholesky, psd_solve
-from stategp.kernels import Kernel, group_blocks
+from stategp.kernels import Kernel, Sum, group_blocks
 
 Grid = Float[Array, "cells *order"]  # points, or cells of them that share an interval
 Points = Float[Array, " points"]
@@ -148,6 +148,22 @@ class AtStates(eqx.Module):
         return Sites(sums[0][:, None] * seen[None], sums[1][:, None, None] * square[None])
 
 
+class Combinations(eqx.Module):
+    """Sums of f over each cell: of its slow part at nodes, and of the coefficients of waves.
+
+    Waves are blocks of the kernel of which one state tells all, f = a cos + b sin of an angle that
+    begins at the state on the left (before all states, at the first one). `weight` says how often
+    the residual variance of each node counts in the sum of the variances of all sums.
+    """
+
+    nodes: Float[Array, "cells order"]
+    smooth: Float[Array, "cells sums order"]
+    waves: Float[Array, "cells sums coefficients"]  # of the cosine and the sine of each wave
+    weight: Float[Array, "cells order"]
+    frequencies: Float[Array, " waves"]
+    blocks: tuple[int, ...] = eqx.field(static=True)  # which of the kernel's are waves
+
+
 def look_up(table: Float[Array, " intervals"], interval: Int[Array, " cells"], ndim: int) -> Grid:
     """A number of every interval, for each cell, to be read by all of its points."""
     looked_up = table[interval]
@@ -160,13 +176,18 @@ def _total(terms: Any) -> Any:
 
 
 def project(
-    kernel: Kernel, inducing: Float[Array, " states"], x: Grid, transitions: Transitions
+    kernel: Kernel,
+    inducing: Float[Array, " states"],
+    x: Grid | Combinations,
+    transitions: Transitions,
 ) -> Projection:
     """The conditionals at x, in any order, inside or outside the range of the inducing points.
 
     With x in rows, all points of a row must lie in one interval. `transitions` is the prior of the
     states, from `prior_transitions(kernel, inducing)`.
     """
+    if isinstance(x, Combinations):
+        return _project_combinations(kernel, inducing, x, transitions)
     where = locate(inducing, x)
     interval = where.interval
     p1: list[Any] = []
@@ -192,6 +213,34 @@ def project(
         return Projection(interval, (*p1, *p2), tuple(residual))
     both = [w if w.ndim > x.ndim else w[None] for w in (*p1, *p2)]
     return Projection(interval, jnp.concatenate(both), tuple(residual))
+
+
+def _project_combinations(
+    kernel: Kernel, inducing: Float[Array, " states"], sums: Combinations, prior: Transitions
+) -> Projection:
+    """The conditionals of sums of f."""
+    blocks = kernel.blocks()
+    dims = [block.state_dim for block in blocks]
+    places = np.split(np.arange(sum(dims)), np.cumsum(dims)[:-1])
+    slow = [number for number in range(len(blocks)) if number not in sums.blocks]
+    interval = jnp.searchsorted(inducing, sums.nodes[:, 0], side="right")
+    rows = jnp.zeros((*sums.smooth.shape[:2], 2 * sum(dims)))
+    residual = jnp.zeros(sums.smooth.shape[:2])
+    if slow:
+        at = np.concatenate([places[number] for number in slow])
+        ours = Transitions(*(v[:, at[:, None], at[None]] for v in (prior.A, prior.Q)))
+        part = project(Sum(*(blocks[number] for number in slow)), inducing, sums.nodes, ours)
+        weights = jnp.einsum("ckj,pcj->ckp", sums.smooth, part.rows)
+        rows = rows.at[..., np.concatenate([at, at + sum(dims)])].set(weights)
+        residual = residual.at[:, 0].set(jnp.sum(sums.weight * _total(part.residual), axis=-1))
+    for j, number in enumerate(sums.blocks):
+        emission = blocks[number].emission()
+        rising = emission @ blocks[number].feedback() / sums.frequencies[j]  # the slope
+        both = sums.waves[:, :, 2 * j : 2 * j + 2] @ jnp.stack([emission, rising])
+        first = (interval == 0)[:, None, None]
+        rows = rows.at[..., places[number]].set(jnp.where(first, 0.0, both))
+        rows = rows.at[..., places[number] + sum(dims)].set(jnp.where(first, both, 0.0))
+    return Projection(interval, jnp.moveaxis(rows, -1, 0), (residual,))
 
 
 class Where(NamedTuple):

@@ -1,5 +1,6 @@
 """In what shape the data travels."""
 
+from stategp._data._compression import Compressed, Waves, compress, divided
 from stategp._data._observations import (
     AtInducing,
     Column,
@@ -15,7 +16,14 @@ from stategp._data._observations import (
     relative_inputs,
     traced_inputs,
 )
-from stategp._data._packing import WIDEST, cut_cells, pack_moments, pack_rows, pad_observations
+from stategp._data._packing import (
+    WIDEST,
+    Cells,
+    cut_cells,
+    pack_moments,
+    pack_rows,
+    pad_observations,
+)
 from stategp._data._table import (
     Observed,
     Table,
@@ -24,12 +32,15 @@ from stategp._data._table import (
     observe_table,
     place_all,
 )
-from stategp._data._views import Expected, Moments, Rows, View
+from stategp._data._views import ORDER, Expected, Moments, Rows, View
 
 __all__ = [
+    "ORDER",
     "WIDEST",
     "AtInducing",
+    "Cells",
     "Column",
+    "Compressed",
     "Expected",
     "Moments",
     "Observations",
@@ -37,11 +48,14 @@ __all__ = [
     "Rows",
     "Table",
     "View",
+    "Waves",
     "as_columns",
     "check_support",
     "column_names",
+    "compress",
     "cut_cells",
     "distinct_inputs",
+    "divided",
     "extra_values",
     "inputs_as_given",
     "numbers",

@@ -1,15 +1,22 @@
 """Which view of the data a model can be fitted with."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data import (
+    ORDER,
     WIDEST,
+    Cells,
     Observations,
     View,
+    Waves,
+    compress,
     cut_cells,
+    divided,
     pack_moments,
     pack_rows,
     pad_observations,
@@ -19,9 +26,10 @@ from stategp._models import GP
 from stategp._runtime import pad_last
 from stategp.likelihoods import Gaussian
 from stategp.means import Function
+from stategp.parameters import to_vector, with_vector
 
 _FEW = 20_000  # observations that are looked at one by one
-_WORTH = 32  # observations to a cell from which on cells pay
+_WORTH = 2  # observations to a node from which on cells pay
 _MARGIN = 2.0  # how much faster a kernel may become before cells are cut anew
 
 
@@ -36,43 +44,129 @@ class Sight:
         self.data, self.inducing, self.few = data, np.asarray(inducing), few
         self.view: View | None = None
         self.guess: Array = jnp.zeros(())
-        self.slowest, self.fastest = np.inf, -np.inf  # the rates that the view is good for
+        self.waves = NO_WAVES  # what the view knows in closed form
+        self.slowest, self.fastest = np.inf, -np.inf  # the rates of the rest that it is good for
 
     def __call__(self, model: GP) -> tuple[View, Array]:
         """The view, and what its observations point at."""
-        rate = fastest_rate(model) if len(self.data) >= self.few else 0.0
-        if self.view is None or not self.slowest <= rate <= self.fastest:
-            self._look(model, rate)
+        if self.view is None or not self._serves(model):
+            self._look(model)
         assert self.view is not None
         return self.view, self.guess
 
-    def _look(self, model: GP, rate: float) -> None:
-        guess = pseudo_data(model, self.data)
-        cells = None
+    def _serves(self, model: GP) -> bool:
+        """Whether the view is good for a model, too."""
+        if len(self.data) < self.few:
+            return True
+        pace = pace_of(model, self.waves.blocks)
+        same = np.array_equal(pace.waves.frequencies, self.waves.frequencies)
+        return same and self.slowest <= pace.rate <= self.fastest
+
+    def _look(self, model: GP) -> None:
+        self.waves = NO_WAVES
         smooth = not any(isinstance(mean, Function) for mean in model.means)
-        if len(self.data) >= self.few and smooth:
-            widest = WIDEST / (_MARGIN * rate) if rate > 0 else np.inf
-            x, most = np.asarray(self.data.x), len(self.data) // _WORTH
-            cells = cut_cells(x, self.inducing, widest, most)
-        if cells is None:  # slower kernels might do with cells
-            self.slowest, self.fastest = rate / _MARGIN, np.inf
-            self.view = pad_observations(self.data, self.inducing)
-            self.guess = jnp.asarray(pad_last(guess, len(self.view.nodes)))
+        if len(self.data) < self.few:
+            self._one_by_one(model, 0.0)
             return
-        self.slowest, self.fastest = -np.inf, _MARGIN * rate
+        pace = pace_of(model)
+        cells = self._cells(pace.rate, ORDER) if smooth else None
+        if not smooth:
+            self._one_by_one(model, pace.rate)
+            return
         extra = np.asarray(self.data.extra)
-        if isinstance(model.likelihood, Gaussian) and np.all(extra == extra[0]):
+        alike = isinstance(model.likelihood, Gaussian) and bool(np.all(extra == extra[0]))
+        if alike and self._without_waves(model, cells):
+            return
+        if cells is None:
+            self._one_by_one(model, pace.rate)
+            return
+        self.slowest, self.fastest = -np.inf, _MARGIN * pace.rate
+        if alike:
             self.view, self.guess = pack_moments(self.data, cells), jnp.zeros(())
         else:
-            self.view, self.guess = pack_rows(self.data, cells, guess)
+            self.view, self.guess = pack_rows(self.data, cells, pseudo_data(model, self.data))
+
+    def _one_by_one(self, model: GP, rate: float) -> None:
+        self.slowest, self.fastest = rate / _MARGIN, np.inf  # slower kernels might do with cells
+        self.view = pad_observations(self.data, self.inducing)
+        guess = pseudo_data(model, self.data)
+        self.guess = jnp.asarray(pad_last(guess, len(self.view.y)))
+
+    def _without_waves(self, model: GP, cells: Cells | None) -> bool:
+        """Whether cells can follow what is slow only, far fewer of them; then that is the view."""
+        blocks = steady_waves(model)
+        if not blocks:
+            return False
+        pace = pace_of(model, blocks)
+        terms = ORDER + 2 * len(blocks)
+        longer = self._cells(pace.rate, terms)
+        if longer is None or (cells and terms * len(longer.first) > ORDER * len(cells.first) / 2):
+            return False
+        self.waves, self.slowest, self.fastest = pace.waves, -np.inf, _MARGIN * pace.rate
+        longer = divided(longer, np.asarray(self.data.x))
+        self.view = compress(self.data, longer, self.inducing, self.waves)
+        self.guess = jnp.zeros(())
+        return True
+
+    def _cells(self, rate: float, nodes: int) -> Cells | None:
+        """Cells for things that happen at a rate, unless there is too little data for them."""
+        widest = WIDEST / (_MARGIN * rate) if rate > 0 else np.inf
+        most = len(self.data) // (_WORTH * nodes)
+        return cut_cells(np.asarray(self.data.x), self.inducing, widest, most)
+
+
+NO_WAVES = Waves((), np.zeros(0))
+
+
+class Pace(NamedTuple):
+    """How fast the equations of the kernels are: waves, and the largest rate of the rest."""
+
+    waves: Waves
+    rate: float
 
 
 @jax.jit
-def _feedbacks(model: GP) -> list[Array]:
-    return [kernel.feedback() for kernel in model.kernels]
+def _feedbacks(model: GP) -> list[list[Array]]:
+    return [[block.feedback() for block in kernel.blocks()] for kernel in model.kernels]
+
+
+def pace_of(model: GP, waves: tuple[int, ...] = ()) -> Pace:
+    """The frequencies of these blocks (of the only kernel), and the largest rate of the others.
+
+    Rates are eigenvalues of the equations: within one over them, things happen.
+    """
+    feedbacks = [np.asarray(F) for blocks in _feedbacks(model) for F in blocks]
+    rest = [_rate(F) for number, F in enumerate(feedbacks) if number not in waves]
+    frequencies = np.array([_rate(feedbacks[number]) for number in waves])
+    return Pace(Waves(waves, frequencies), max(rest, default=0.0))
 
 
 def fastest_rate(model: GP) -> float:
-    """The largest eigenvalue of the equations of the kernels: what happens within one over it."""
-    rates = [np.abs(np.linalg.eigvals(np.asarray(F))).max() for F in _feedbacks(model)]
-    return float(max(rates))
+    """The largest of all rates."""
+    return pace_of(model).rate
+
+
+def _rate(feedback: np.ndarray) -> float:
+    return float(np.abs(np.linalg.eigvals(feedback)).max())
+
+
+def steady_waves(model: GP) -> tuple[int, ...]:
+    """The blocks of the only kernel that are sine waves, of periods that learning does not move."""
+    if len(model.kernels) > 1:
+        return ()
+    blocks = jax.eval_shape(lambda: model.kernels[0].blocks())
+    moved = with_vector(model, to_vector(model) + 0.5)  # all that is learned is another
+    here, there = _feedbacks(model)[0], _feedbacks(moved)[0]
+    return tuple(
+        number
+        for number, (block, F, G) in enumerate(zip(blocks, here, there, strict=True))
+        if block.deterministic and np.array_equal(F, G) and _is_wave(np.asarray(F))
+    )
+
+
+def _is_wave(feedback: np.ndarray) -> bool:
+    """Whether every solution of the equation is a cos + b sin: F² is −ω² times the identity."""
+    if feedback.shape != (2, 2):
+        return False
+    square = feedback @ feedback
+    return bool(square[0, 0] < 0) and np.array_equal(square, square[0, 0] * np.eye(2))
