@@ -23,7 +23,8 @@ from stategp._data._views import ORDER, Expected, InCells, Nodes, to_coefficient
 from stategp._projection import Combinations
 from stategp._runtime import pad_last, padded_size
 
-_HELD = 2**17  # observations whose Φ is held at once
+_HELD = 2**14  # observations whose Φ is held at once: it stays in the cache
+_MOST = 100  # times that a frequency may be another, if its waves are products of the other's
 _SURE = 1e-6  # share of the largest eigenvalue down to which y is followed
 _EPS = float(np.finfo(float).eps)
 
@@ -153,10 +154,35 @@ def _terms(
     # From the state on the left, or before all of them from the first one.
     state = np.maximum(np.searchsorted(inducing, cells.low, side="right") - 1, 0)
     since = x - spread(inducing[state])
-    for j, frequency in enumerate(frequencies):
-        np.cos(frequency * since, out=phi[ORDER + 2 * j])
-        np.sin(frequency * since, out=phi[ORDER + 2 * j + 1])
+    for j, wave in enumerate(_waves(since, frequencies)):
+        phi[ORDER + 2 * j], phi[ORDER + 2 * j + 1] = wave
     return phi
+
+
+def _waves(since: np.ndarray, frequencies: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Cosine and sine of every frequency; multiples of another are products of its waves."""
+    known: dict[float, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
+
+    def multiple(base: float, number: int) -> tuple[np.ndarray, np.ndarray]:
+        waves = known[base]
+        if number not in waves:
+            (a, b), (c, d) = multiple(base, number // 2), multiple(base, number - number // 2)
+            waves[number] = a * c - b * d, a * d + b * c
+        return waves[number]
+
+    found = {}
+    for frequency in sorted(set(frequencies.tolist())):
+        bases = [base for base in known if _divides(base, frequency)]
+        if not bases:
+            known[frequency] = {1: (np.cos(frequency * since), np.sin(frequency * since))}
+        base = bases[0] if bases else frequency
+        found[frequency] = multiple(base, round(frequency / base))
+    return [found[frequency] for frequency in frequencies.tolist()]
+
+
+def _divides(base: float, frequency: float) -> bool:
+    ratio = frequency / base
+    return abs(ratio - round(ratio)) <= 4 * _EPS * ratio and ratio < _MOST
 
 
 def _reduce(
