@@ -49,9 +49,7 @@ class Projection(eqx.Module):
         if self._in_entries:
             mean = _total(w * self._look_up(pairs[:, i]) for i, w in enumerate(self.weights))
         else:
-            rows = self.rows
-            table = pairs[self.interval].T
-            mean = dot(rows, table if rows.ndim == 2 else table[..., None])
+            mean = self._by_cell @ pairs[self.interval][..., None]
         return mean.reshape(-1)
 
     @property
@@ -60,16 +58,21 @@ class Projection(eqx.Module):
         return jnp.stack(self.weights) if isinstance(self.weights, tuple) else self.weights
 
     @property
+    def _by_cell(self) -> Float[Array, "cells points pair"]:
+        """The weights as one matrix for each cell, or for each point outside cells."""
+        rows = self.rows if self.weights[0].ndim == 2 else self.rows[..., None]
+        return jnp.moveaxis(rows, 0, -1)
+
+    @property
     def _in_entries(self) -> bool:
         return in_entries(len(self.weights) // 2, self.weights[0].shape)
 
     def _spread(self, covariance: Float[Array, "intervals pair pair"]) -> Grid:
         """wᵀ Σ w."""
         if not self._in_entries:
-            rows = self.rows
-            table = jnp.moveaxis(covariance[self.interval], 0, -1)
-            table = table if rows.ndim == 2 else table[..., None]
-            return dot(rows, apply(table, rows))
+            weights = self._by_cell
+            spread = jnp.sum((weights @ covariance[self.interval]) * weights, axis=-1)
+            return spread.reshape(self.weights[0].shape)
         return _total(
             (1.0 if i == j else 2.0) * self._look_up(covariance[:, i, j]) * (w * v)
             for i, w in enumerate(self.weights)
@@ -85,11 +88,12 @@ class Projection(eqx.Module):
         grid, size = self.weights[0].shape, len(self.weights)
         linear, precision = linear.reshape(grid), precision.reshape(grid)
         if not self._in_entries:
-            rows = self.rows
-            outer = (precision[None] * rows)[:, None] * rows[None]
-            both = jnp.concatenate([linear[None] * rows, outer.reshape(-1, *grid)])
-            both = self._add(both, intervals)
-            return Sites(both[:, :size], both[:, size:].reshape(-1, size, size))
+            weights = self._by_cell
+            each = [v.reshape(*weights.shape[:2], 1) for v in (linear, precision)]
+            square = jnp.swapaxes(each[1] * weights, 1, 2) @ weights
+            pulls = jnp.sum(each[0] * weights, axis=1)
+            sums = [self._by_interval(v, intervals) for v in (pulls, square)]
+            return Sites(sums[0], sums[1])
         pulls = [linear * w for w in self.weights]
         pairs = [(i, j) for i in range(size) for j in range(i + 1)]
         products = [precision * self.weights[i] * self.weights[j] for i, j in pairs]
@@ -112,6 +116,11 @@ class Projection(eqx.Module):
         """Sums over the points of every interval."""
         cells = jnp.sum(values, axis=-1) if values.ndim == 3 else values
         by_cell = jax.lax.optimization_barrier(cells.T)  # or it is put together while summing
+        return self._by_interval(by_cell, intervals)
+
+    def _by_interval(
+        self, by_cell: Float[Array, "cells *columns"], intervals: int
+    ) -> Float[Array, "intervals *columns"]:
         return jax.ops.segment_sum(by_cell, self.interval, num_segments=intervals)
 
     def conditional_mean(
