@@ -64,23 +64,20 @@ class Sight:
 
     def _look(self, model: GP) -> None:
         self.waves = NO_WAVES
-        smooth = not any(isinstance(mean, Function) for mean in model.means)
-        if len(self.data) < self.few:
-            self._one_by_one(model, 0.0)
-            return
-        pace = pace_of(model)
-        cells = self._cells(pace.rate, ORDER) if smooth else None
-        if not smooth:
-            self._one_by_one(model, pace.rate)
+        many = len(self.data) >= self.few
+        rate = fastest_rate(model) if many else 0.0
+        if not many or any(isinstance(mean, Function) for mean in model.means):
+            self._one_by_one(model, rate)
             return
         extra = np.asarray(self.data.extra)
         alike = isinstance(model.likelihood, Gaussian) and bool(np.all(extra == extra[0]))
+        cells = self._cells(rate, ORDER)
         if alike and self._without_waves(model, cells):
             return
         if cells is None:
-            self._one_by_one(model, pace.rate)
+            self._one_by_one(model, rate)
             return
-        self.slowest, self.fastest = -np.inf, _MARGIN * pace.rate
+        self.slowest, self.fastest = -np.inf, _MARGIN * rate
         if alike:
             self.view, self.guess = pack_moments(self.data, cells), jnp.zeros(())
         else:
