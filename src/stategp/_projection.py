@@ -92,13 +92,11 @@ class Projection(eqx.Module):
             each = [v.reshape(*weights.shape[:2], 1) for v in (linear, precision)]
             square = jnp.swapaxes(each[1] * weights, 1, 2) @ weights
             pulls = jnp.sum(each[0] * weights, axis=1)
-            sums = [self._by_interval(v, intervals) for v in (pulls, square)]
-            return Sites(sums[0], sums[1])
-        pulls = [linear * w for w in self.weights]
+            return Sites(self._by_interval(pulls, intervals), self._by_interval(square, intervals))
+        products = [linear * w for w in self.weights]
         pairs = [(i, j) for i in range(size) for j in range(i + 1)]
-        products = [precision * self.weights[i] * self.weights[j] for i, j in pairs]
-        kept = jax.lax.optimization_barrier([*pulls, *products])
-        sums = self._add(jnp.stack(kept), intervals)
+        products += [precision * self.weights[i] * self.weights[j] for i, j in pairs]
+        sums = self._add(jnp.stack(jax.lax.optimization_barrier(products)), intervals)
         place = np.zeros((len(pairs), size, size))  # a product with zeros and ones: no gather
         for number, (i, j) in enumerate(pairs):
             place[number, i, j] = place[number, j, i] = 1.0
@@ -158,18 +156,21 @@ class AtStates(eqx.Module):
 
 
 class Combinations(eqx.Module):
-    """Sums of f over each cell: of its slow part at nodes, and of the coefficients of waves.
+    """Sums of f over each cell, the slow part of f and waves apart.
 
-    Waves are blocks of the kernel of which one state tells all, f = a cos + b sin of an angle that
-    begins at the state on the left (before all states, at the first one). `weight` says how often
-    the residual variance of each node counts in the sum of the variances of all sums.
+    The slow part comes in by its values at nodes. A wave is a block of the kernel of which one
+    state tells all: a cos + b sin of its frequency times the distance from the state on the left
+    (before all states, from the first one). With a frequency close to a carrier's, it is the
+    carrier's cosine and sine times slow factors, which come in by their values at nodes of theirs;
+    if the two are equal, one node will do.
     """
 
     nodes: Float[Array, "cells order"]
     smooth: Float[Array, "cells sums order"]
-    waves: Float[Array, "cells sums coefficients"]  # of the cosine and the sine of each wave
-    weight: Float[Array, "cells order"]
-    frequencies: Float[Array, " waves"]
+    distances: Float[Array, "cells wave_order"]  # of the nodes of waves, from the state
+    waves: Float[Array, "cells sums waves 2 wave_order"]  # cosine, sine
+    weight: Float[Array, "cells order"]  # of residual variances in the sum of all variances
+    carriers: Float[Array, " waves"]
     blocks: tuple[int, ...] = eqx.field(static=True)  # which of the kernel's are waves
 
 
@@ -243,13 +244,28 @@ def _project_combinations(
         rows = rows.at[..., np.concatenate([at, at + sum(dims)])].set(weights)
         residual = residual.at[:, 0].set(jnp.sum(sums.weight * _total(part.residual), axis=-1))
     for j, number in enumerate(sums.blocks):
-        emission = blocks[number].emission()
-        rising = emission @ blocks[number].feedback() / sums.frequencies[j]  # the slope
-        both = sums.waves[:, :, 2 * j : 2 * j + 2] @ jnp.stack([emission, rising])
+        both = _wave_rows(blocks[number], sums.waves[:, :, j], sums.distances, sums.carriers[j])
         first = (interval == 0)[:, None, None]
         rows = rows.at[..., places[number]].set(jnp.where(first, 0.0, both))
         rows = rows.at[..., places[number] + sum(dims)].set(jnp.where(first, both, 0.0))
     return Projection(interval, jnp.moveaxis(rows, -1, 0), (residual,))
+
+
+def _wave_rows(
+    block: Kernel,
+    waves: Float[Array, "cells sums 2 order"],
+    distances: Float[Array, "cells order"],
+    carrier: Float[Array, ""],
+) -> Float[Array, "cells sums dim"]:
+    """What the state at distance zero says about the sums of a wave."""
+    feedback = block.feedback()
+    frequency = jnp.sqrt(-(feedback @ feedback)[0, 0])
+    emission = block.emission()
+    cosine, sine = emission[None, None], (emission @ feedback / frequency)[None, None]
+    angle = ((frequency - carrier) * distances)[..., None]
+    in_phase = jnp.cos(angle) * cosine + jnp.sin(angle) * sine
+    behind = jnp.cos(angle) * sine - jnp.sin(angle) * cosine
+    return waves[:, :, 0] @ in_phase + waves[:, :, 1] @ behind
 
 
 class Where(NamedTuple):

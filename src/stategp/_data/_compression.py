@@ -1,8 +1,9 @@
 """Gaussian observations in cells that follow the slow part of f only.
 
-A season that repeats exactly is a sum of sine waves, known in closed form however long the cell.
-With the sixteen values of the slow part at the nodes and the coefficients of the waves as c, f at
-the observations of a cell is Φc, and with ΦᵀΦ = RᵀR (sums over the cell, weighted)
+A season that repeats exactly is a sum of sine waves, known in closed form however long the cell; if
+its period is being learned, they are waves of a period nearby times factors that are slow. With c
+the values of the slow part of f at sixteen nodes and the factors of the waves, f at the
+observations of a cell is Φc, and with ΦᵀΦ = RᵀR (sums over the cell, weighted)
 
     Σ (y − f)² = |z − Rc|² + a rest without f.
 
@@ -10,6 +11,7 @@ So each cell has a few sums of f, the rows of Rc, that are seen with the noise o
 and nothing is left that grows with the number of observations or of cycles.
 """
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -19,7 +21,14 @@ from jaxtyping import Array, Float
 
 from stategp._data._observations import Observations
 from stategp._data._packing import Cells
-from stategp._data._views import ORDER, Expected, InCells, Nodes, to_coefficients
+from stategp._data._views import (
+    ORDER,
+    Expected,
+    Nodes,
+    Origin,
+    View,
+    to_coefficients,
+)
 from stategp._projection import Combinations
 from stategp._runtime import pad_last, padded_size
 
@@ -29,13 +38,15 @@ _SURE = 1e-6  # share of the largest eigenvalue down to which y is followed
 _EPS = float(np.finfo(float).eps)
 
 
-class Compressed(InCells):
+class Compressed(View):
     """Sums of f in every cell, and the value that each of them was seen at, equal noise for all.
 
     Sums and values are those of y and f less an offset.
     """
 
     sums: Combinations
+    origin: Origin
+    total_weight: Float[Array, ""]
     seen: Nodes
     offset: Float[Array, ""]
     rest: Float[Array, ""]  # the part of Σ w y² that no f can explain
@@ -47,10 +58,14 @@ class Compressed(InCells):
 
     @property
     def user_nodes(self) -> Nodes:
-        return self.cell_nodes.reshape(-1) + self.origin
+        return self.sums.nodes.reshape(-1) + self.origin
+
+    @property
+    def total(self) -> Float[Array, ""]:
+        return self.total_weight
 
     def at_nodes(self, function: Any) -> Nodes:
-        smooth = (function(self.user_nodes) - self.offset).reshape(self.cell_nodes.shape)
+        smooth = (function(self.user_nodes) - self.offset).reshape(self.sums.nodes.shape)
         return jnp.einsum("ckj,cj->ck", self.sums.smooth, smooth).reshape(-1)
 
     def expected(
@@ -76,39 +91,48 @@ class Compressed(InCells):
 
 
 class Waves(NamedTuple):
-    """The blocks of a kernel that are sine waves of periods that stay as they are."""
+    """The blocks of a kernel that are sine waves."""
 
     blocks: tuple[int, ...]
     frequencies: np.ndarray  # angles per unit of x
+    order: int = 1  # nodes of their slow factors; one if frequencies stay as they are
+
+    @property
+    def terms(self) -> int:
+        """In each cell, those of the slow part of f included."""
+        return ORDER + 2 * self.order * len(self.blocks)
 
 
 def compress(data: Observations, cells: Cells, inducing: np.ndarray, waves: Waves) -> Compressed:
     """One pass over the data, in bounded memory."""
-    terms = ORDER + 2 * len(waves.blocks)
+    terms = waves.terms
     columns = np.asarray(data.x), np.asarray(data.y), np.asarray(data.weights)
     offset = float(np.mean(columns[1]))
-    count, size = len(cells.first), padded_size(len(cells.first))
+    size = padded_size(len(cells.first))
     roots, seen = np.zeros((size, terms, terms)), np.zeros((size, terms))
     weight, rest = np.zeros((size, ORDER)), 0.0
+    # From the state on the left, or before all of them from the first one.
+    state = np.maximum(np.searchsorted(inducing, cells.low, side="right") - 1, 0)
     for part in _groups(cells.size):
         group = Cells(*(column[part] for column in cells))
         rows = slice(group.first[0], group.first[-1] + group.size[-1])
         x, y, w = (column[rows] for column in columns)
-        phi = _terms(x, group, inducing, waves.frequencies)
+        phi = _terms(x, group, inducing[state[part]], waves)
         reduced = _reduce(phi, y - offset, w, group.size)
         roots[part], seen[part], weight[part] = reduced[:3]
         rest += reduced[3]
-    nodes = pad_last(cells.nodes(), size)
+    of_waves = roots[:, :, ORDER:].reshape(size, terms, -1, 2, waves.order)
+    distances = cells.nodes(waves.order) - inducing[state][:, None]
     sums = Combinations(
-        nodes=jnp.asarray(nodes),
+        nodes=jnp.asarray(pad_last(cells.nodes(), size)),
         smooth=jnp.asarray(roots[:, :, :ORDER] @ to_coefficients()),
-        waves=jnp.asarray(roots[:, :, ORDER:]),
+        distances=jnp.asarray(pad_last(distances, size)),
+        waves=jnp.asarray(of_waves @ to_coefficients(waves.order)),
         weight=jnp.asarray(weight @ to_coefficients()),
-        frequencies=jnp.asarray(waves.frequencies),
+        carriers=jnp.asarray(waves.frequencies),
         blocks=waves.blocks,
     )
     return Compressed(
-        cell_nodes=sums.nodes,
         sums=sums,
         seen=jnp.asarray(seen.reshape(-1)),
         offset=jnp.asarray(offset),
@@ -134,28 +158,26 @@ def _groups(sizes: np.ndarray) -> list[slice]:
     """Runs of cells with not too many observations together."""
     group = (np.cumsum(sizes) - 1) // _HELD
     edges = [*np.flatnonzero(np.diff(group, prepend=-1)), len(sizes)]
-    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
-def _terms(
-    x: np.ndarray, cells: Cells, inducing: np.ndarray, frequencies: np.ndarray
-) -> np.ndarray:
-    """Φ, a row for each term: Chebyshev polynomials in the cell, cosines and sines."""
+def _terms(x: np.ndarray, cells: Cells, states: np.ndarray, waves: Waves) -> np.ndarray:
+    """Φ, a row for each term: Chebyshev polynomials in the cell, then those times waves."""
 
     def spread(column: np.ndarray) -> np.ndarray:
         return np.repeat(column, cells.size)
 
     length = np.where(cells.high > cells.low, cells.high - cells.low, np.inf)
     t = np.clip((2 * x - spread(cells.low + cells.high)) / spread(length), -1.0, 1.0)
-    phi = np.empty((ORDER + 2 * len(frequencies), len(x)))
+    phi = np.empty((waves.terms, len(x)))
     phi[0], phi[1] = 1.0, t
     for k in range(2, ORDER):
         phi[k] = 2 * t * phi[k - 1] - phi[k - 2]
-    # From the state on the left, or before all of them from the first one.
-    state = np.maximum(np.searchsorted(inducing, cells.low, side="right") - 1, 0)
-    since = x - spread(inducing[state])
-    for j, wave in enumerate(_waves(since, frequencies)):
-        phi[ORDER + 2 * j], phi[ORDER + 2 * j + 1] = wave
+    factors = phi[: waves.order]
+    products = phi[ORDER:].reshape(-1, 2, waves.order, len(x))
+    for product, wave in zip(products, _waves(x - spread(states), waves.frequencies), strict=True):
+        np.multiply(factors, wave[0], out=product[0])
+        np.multiply(factors, wave[1], out=product[1])
     return phi
 
 

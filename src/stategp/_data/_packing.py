@@ -39,9 +39,9 @@ class Cells(NamedTuple):
     low: np.ndarray  # the smallest and the largest x in each
     high: np.ndarray
 
-    def nodes(self) -> np.ndarray:
+    def nodes(self, order: int = ORDER) -> np.ndarray:
         half = (self.high - self.low)[:, None] / 2
-        nodes = self.low[:, None] + half * (1 + chebyshev_nodes())
+        nodes = self.low[:, None] + half * (1 + chebyshev_nodes(order))
         return np.clip(nodes, self.low[:, None], self.high[:, None])
 
 

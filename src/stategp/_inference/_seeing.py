@@ -1,7 +1,5 @@
 """Which view of the data a model can be fitted with."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,6 +28,8 @@ from stategp.parameters import to_vector, with_vector
 
 _FEW = 20_000  # observations that are looked at one by one
 _WORTH = 2  # observations to a node from which on cells pay
+_FACTORS = 8  # nodes of the slow factors of waves whose frequencies are learned
+_TURNED = 0.2  # angle by which such a wave may get ahead of another in a cell
 _MARGIN = 2.0  # how much faster a kernel may become before cells are cut anew
 
 
@@ -45,6 +45,7 @@ class Sight:
         self.view: View | None = None
         self.guess: Array = jnp.zeros(())
         self.waves = NO_WAVES  # what the view knows in closed form
+        self.reach = 0.0  # how far their frequencies may be from these
         self.slowest, self.fastest = np.inf, -np.inf  # the rates of the rest that it is good for
 
     def __call__(self, model: GP) -> tuple[View, Array]:
@@ -58,9 +59,9 @@ class Sight:
         """Whether the view is good for a model, too."""
         if len(self.data) < self.few:
             return True
-        pace = pace_of(model, self.waves.blocks)
-        same = np.array_equal(pace.waves.frequencies, self.waves.frequencies)
-        return same and self.slowest <= pace.rate <= self.fastest
+        frequencies, rate = pace_of(model, self.waves.blocks)
+        apart = np.abs(frequencies - self.waves.frequencies)
+        return bool(np.all(apart <= self.reach)) and self.slowest <= rate <= self.fastest
 
     def _look(self, model: GP) -> None:
         self.waves = NO_WAVES
@@ -91,17 +92,17 @@ class Sight:
 
     def _without_waves(self, model: GP, cells: Cells | None) -> bool:
         """Whether cells can follow what is slow only, far fewer of them; then that is the view."""
-        blocks = steady_waves(model)
-        if not blocks:
+        waves, rate = waves_of(model)
+        longer = self._cells(rate, waves.terms) if waves.blocks else None
+        if longer is None:
             return False
-        pace = pace_of(model, blocks)
-        terms = ORDER + 2 * len(blocks)
-        longer = self._cells(pace.rate, terms)
-        if longer is None or (cells and terms * len(longer.first) > ORDER * len(cells.first) / 2):
+        if cells and waves.terms * len(longer.first) > ORDER * len(cells.first) / 2:
             return False
-        self.waves, self.slowest, self.fastest = pace.waves, -np.inf, _MARGIN * pace.rate
         longer = divided(longer, np.asarray(self.data.x))
-        self.view = compress(self.data, longer, self.inducing, self.waves)
+        self.waves, self.slowest, self.fastest = waves, -np.inf, _MARGIN * rate
+        longest = float(np.max(longer.high - longer.low))
+        self.reach = _TURNED / longest if waves.order > 1 and longest > 0 else 0.0
+        self.view = compress(self.data, longer, self.inducing, waves)
         self.guess = jnp.zeros(())
         return True
 
@@ -115,50 +116,40 @@ class Sight:
 NO_WAVES = Waves((), np.zeros(0))
 
 
-class Pace(NamedTuple):
-    """How fast the equations of the kernels are: waves, and the largest rate of the rest."""
-
-    waves: Waves
-    rate: float
-
-
 @jax.jit
 def _feedbacks(model: GP) -> list[list[Array]]:
     return [[block.feedback() for block in kernel.blocks()] for kernel in model.kernels]
 
 
-def pace_of(model: GP, waves: tuple[int, ...] = ()) -> Pace:
-    """The frequencies of these blocks (of the only kernel), and the largest rate of the others.
+def pace_of(model: GP, waves: tuple[int, ...] = ()) -> tuple[np.ndarray, float]:
+    """The frequencies of waves among the blocks, and the largest rate of all other blocks.
 
     Rates are eigenvalues of the equations: within one over them, things happen.
     """
     feedbacks = [np.asarray(F) for blocks in _feedbacks(model) for F in blocks]
-    rest = [_rate(F) for number, F in enumerate(feedbacks) if number not in waves]
-    frequencies = np.array([_rate(feedbacks[number]) for number in waves])
-    return Pace(Waves(waves, frequencies), max(rest, default=0.0))
+    rates = [float(np.abs(np.linalg.eigvals(F)).max()) for F in feedbacks]
+    rest = [rate for number, rate in enumerate(rates) if number not in waves]
+    return np.array([rates[number] for number in waves]), max(rest, default=0.0)
 
 
 def fastest_rate(model: GP) -> float:
     """The largest of all rates."""
-    return pace_of(model).rate
+    return pace_of(model)[1]
 
 
-def _rate(feedback: np.ndarray) -> float:
-    return float(np.abs(np.linalg.eigvals(feedback)).max())
-
-
-def steady_waves(model: GP) -> tuple[int, ...]:
-    """The blocks of the only kernel that are sine waves, of periods that learning does not move."""
-    if len(model.kernels) > 1:
-        return ()
+def waves_of(model: GP) -> tuple[Waves, float]:
+    """The blocks that are sine waves, and the largest rate of the others."""
     blocks = jax.eval_shape(lambda: model.kernels[0].blocks())
     moved = with_vector(model, to_vector(model) + 0.5)  # all that is learned is another
-    here, there = _feedbacks(model)[0], _feedbacks(moved)[0]
-    return tuple(
+    here, there = ([np.asarray(F) for F in _feedbacks(m)[0]] for m in (model, moved))
+    numbers = tuple(
         number
-        for number, (block, F, G) in enumerate(zip(blocks, here, there, strict=True))
-        if block.deterministic and np.array_equal(F, G) and _is_wave(np.asarray(F))
+        for number, block in enumerate(blocks)
+        if block.deterministic and _is_wave(here[number])
     )
+    steady = all(np.array_equal(here[number], there[number]) for number in numbers)
+    frequencies, rate = pace_of(model, numbers)
+    return Waves(numbers, frequencies, order=1 if steady else _FACTORS), rate
 
 
 def _is_wave(feedback: np.ndarray) -> bool:
