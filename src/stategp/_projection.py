@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from stategp._linalg import Entries, apply, dot, in_entries, solve_entries, transpose
 from stategp.chain import PairMarginals, Sites, Transitions, psd_cholesky, psd_solve
-from stategp.kernels import Kernel, group_blocks
+from stategp.kernels import Kernel, Sum, group_blocks
 
 Grid = Float[Array, "cells *order"]  # points, or cells of them that share an interval
 Points = Float[Array, " points"]
@@ -49,9 +49,7 @@ class Projection(eqx.Module):
         if self._in_entries:
             mean = _total(w * self._look_up(pairs[:, i]) for i, w in enumerate(self.weights))
         else:
-            rows = self.rows
-            table = pairs[self.interval].T
-            mean = dot(rows, table if rows.ndim == 2 else table[..., None])
+            mean = self._by_cell @ pairs[self.interval][..., None]
         return mean.reshape(-1)
 
     @property
@@ -60,16 +58,21 @@ class Projection(eqx.Module):
         return jnp.stack(self.weights) if isinstance(self.weights, tuple) else self.weights
 
     @property
+    def _by_cell(self) -> Float[Array, "cells points pair"]:
+        """The weights as one matrix for each cell, or for each point outside cells."""
+        rows = self.rows if self.weights[0].ndim == 2 else self.rows[..., None]
+        return jnp.moveaxis(rows, 0, -1)
+
+    @property
     def _in_entries(self) -> bool:
         return in_entries(len(self.weights) // 2, self.weights[0].shape)
 
     def _spread(self, covariance: Float[Array, "intervals pair pair"]) -> Grid:
         """wᵀ Σ w."""
         if not self._in_entries:
-            rows = self.rows
-            table = jnp.moveaxis(covariance[self.interval], 0, -1)
-            table = table if rows.ndim == 2 else table[..., None]
-            return dot(rows, apply(table, rows))
+            weights = self._by_cell
+            spread = jnp.sum((weights @ covariance[self.interval]) * weights, axis=-1)
+            return spread.reshape(self.weights[0].shape)
         return _total(
             (1.0 if i == j else 2.0) * self._look_up(covariance[:, i, j]) * (w * v)
             for i, w in enumerate(self.weights)
@@ -85,16 +88,15 @@ class Projection(eqx.Module):
         grid, size = self.weights[0].shape, len(self.weights)
         linear, precision = linear.reshape(grid), precision.reshape(grid)
         if not self._in_entries:
-            rows = self.rows
-            outer = (precision[None] * rows)[:, None] * rows[None]
-            both = jnp.concatenate([linear[None] * rows, outer.reshape(-1, *grid)])
-            both = self._add(both, intervals)
-            return Sites(both[:, :size], both[:, size:].reshape(-1, size, size))
-        pulls = [linear * w for w in self.weights]
+            weights = self._by_cell
+            each = [v.reshape(*weights.shape[:2], 1) for v in (linear, precision)]
+            square = jnp.swapaxes(each[1] * weights, 1, 2) @ weights
+            pulls = jnp.sum(each[0] * weights, axis=1)
+            return Sites(self._by_interval(pulls, intervals), self._by_interval(square, intervals))
+        products = [linear * w for w in self.weights]
         pairs = [(i, j) for i in range(size) for j in range(i + 1)]
-        products = [precision * self.weights[i] * self.weights[j] for i, j in pairs]
-        kept = jax.lax.optimization_barrier([*pulls, *products])
-        sums = self._add(jnp.stack(kept), intervals)
+        products += [precision * self.weights[i] * self.weights[j] for i, j in pairs]
+        sums = self._add(jnp.stack(jax.lax.optimization_barrier(products)), intervals)
         place = np.zeros((len(pairs), size, size))  # a product with zeros and ones: no gather
         for number, (i, j) in enumerate(pairs):
             place[number, i, j] = place[number, j, i] = 1.0
@@ -112,6 +114,11 @@ class Projection(eqx.Module):
         """Sums over the points of every interval."""
         cells = jnp.sum(values, axis=-1) if values.ndim == 3 else values
         by_cell = jax.lax.optimization_barrier(cells.T)  # or it is put together while summing
+        return self._by_interval(by_cell, intervals)
+
+    def _by_interval(
+        self, by_cell: Float[Array, "cells *columns"], intervals: int
+    ) -> Float[Array, "intervals *columns"]:
         return jax.ops.segment_sum(by_cell, self.interval, num_segments=intervals)
 
     def conditional_mean(
@@ -148,6 +155,25 @@ class AtStates(eqx.Module):
         return Sites(sums[0][:, None] * seen[None], sums[1][:, None, None] * square[None])
 
 
+class Combinations(eqx.Module):
+    """Sums of f over each cell, the slow part of f and waves apart.
+
+    The slow part comes in by its values at nodes. A wave is a block of the kernel of which one
+    state tells all: a cos + b sin of its frequency times the distance from the state on the left
+    (before all states, from the first one). With a frequency close to a carrier's, it is the
+    carrier's cosine and sine times slow factors, which come in by their values at nodes of theirs;
+    if the two are equal, one node will do.
+    """
+
+    nodes: Float[Array, "cells order"]
+    smooth: Float[Array, "cells sums order"]
+    distances: Float[Array, "cells wave_order"]  # of the nodes of waves, from the state
+    waves: Float[Array, "cells sums waves 2 wave_order"]  # cosine, sine
+    weight: Float[Array, "cells order"]  # of residual variances in the sum of all variances
+    carriers: Float[Array, " waves"]
+    blocks: tuple[int, ...] = eqx.field(static=True)  # which of the kernel's are waves
+
+
 def look_up(table: Float[Array, " intervals"], interval: Int[Array, " cells"], ndim: int) -> Grid:
     """A number of every interval, for each cell, to be read by all of its points."""
     looked_up = table[interval]
@@ -160,13 +186,18 @@ def _total(terms: Any) -> Any:
 
 
 def project(
-    kernel: Kernel, inducing: Float[Array, " states"], x: Grid, transitions: Transitions
+    kernel: Kernel,
+    inducing: Float[Array, " states"],
+    x: Grid | Combinations,
+    transitions: Transitions,
 ) -> Projection:
     """The conditionals at x, in any order, inside or outside the range of the inducing points.
 
     With x in rows, all points of a row must lie in one interval. `transitions` is the prior of the
     states, from `prior_transitions(kernel, inducing)`.
     """
+    if isinstance(x, Combinations):
+        return _project_combinations(kernel, inducing, x, transitions)
     where = locate(inducing, x)
     projected: list[Parts] = []
     start = 0
@@ -200,6 +231,49 @@ def join_parts(projected: "list[Parts]", where: "Where") -> Projection:
         return Projection(interval, (*p1, *p2), tuple(residual))
     both = [w if w.ndim > x.ndim else w[None] for w in (*p1, *p2)]
     return Projection(interval, jnp.concatenate(both), tuple(residual))
+
+
+def _project_combinations(
+    kernel: Kernel, inducing: Float[Array, " states"], sums: Combinations, prior: Transitions
+) -> Projection:
+    """The conditionals of sums of f."""
+    blocks = kernel.blocks()
+    dims = [block.state_dim for block in blocks]
+    places = np.split(np.arange(sum(dims)), np.cumsum(dims)[:-1])
+    slow = [number for number in range(len(blocks)) if number not in sums.blocks]
+    interval = jnp.searchsorted(inducing, sums.nodes[:, 0], side="right")
+    rows = jnp.zeros((*sums.smooth.shape[:2], 2 * sum(dims)))
+    residual = jnp.zeros(sums.smooth.shape[:2])
+    if slow:
+        at = np.concatenate([places[number] for number in slow])
+        ours = Transitions(*(v[:, at[:, None], at[None]] for v in (prior.A, prior.Q)))
+        part = project(Sum(*(blocks[number] for number in slow)), inducing, sums.nodes, ours)
+        weights = jnp.einsum("ckj,pcj->ckp", sums.smooth, part.rows)
+        rows = rows.at[..., np.concatenate([at, at + sum(dims)])].set(weights)
+        residual = residual.at[:, 0].set(jnp.sum(sums.weight * _total(part.residual), axis=-1))
+    for j, number in enumerate(sums.blocks):
+        both = _wave_rows(blocks[number], sums.waves[:, :, j], sums.distances, sums.carriers[j])
+        first = (interval == 0)[:, None, None]
+        rows = rows.at[..., places[number]].set(jnp.where(first, 0.0, both))
+        rows = rows.at[..., places[number] + sum(dims)].set(jnp.where(first, both, 0.0))
+    return Projection(interval, jnp.moveaxis(rows, -1, 0), (residual,))
+
+
+def _wave_rows(
+    block: Kernel,
+    waves: Float[Array, "cells sums 2 order"],
+    distances: Float[Array, "cells order"],
+    carrier: Float[Array, ""],
+) -> Float[Array, "cells sums dim"]:
+    """What the state at distance zero says about the sums of a wave."""
+    feedback = block.feedback()
+    frequency = jnp.sqrt(-(feedback @ feedback)[0, 0])
+    emission = block.emission()
+    cosine, sine = emission[None, None], (emission @ feedback / frequency)[None, None]
+    angle = ((frequency - carrier) * distances)[..., None]
+    in_phase = jnp.cos(angle) * cosine + jnp.sin(angle) * sine
+    behind = jnp.cos(angle) * sine - jnp.sin(angle) * cosine
+    return waves[:, :, 0] @ in_phase + waves[:, :, 1] @ behind
 
 
 class Where(NamedTuple):
