@@ -27,6 +27,7 @@ from stategp._data._views import (
     Nodes,
     Origin,
     View,
+    slopes_in_parameters,
     to_coefficients,
 )
 from stategp._projection import Combinations
@@ -72,11 +73,16 @@ class Compressed(View):
         self, likelihood: Any, mean: Nodes, variance: Nodes, *, clip: bool = False
     ) -> Expected:
         noise = likelihood.variance.value + self.extra
-        value = self.log_density(likelihood, mean, variance)
+        value = self._log_density(likelihood, mean, variance)
         curvature = jnp.full_like(mean, -0.5) / noise
         return Expected(value, (self.seen - mean) / noise, curvature)
 
-    def log_density(self, likelihood: Any, mean: Nodes, variance: Nodes) -> Float[Array, ""]:
+    def parameter_slopes(self, likelihood: Any, mean: Nodes, variance: Nodes) -> Any:
+        return slopes_in_parameters(
+            lambda moved: self._log_density(moved, mean, variance), likelihood
+        )
+
+    def _log_density(self, likelihood: Any, mean: Nodes, variance: Nodes) -> Float[Array, ""]:
         noise = likelihood.variance.value + self.extra
         squares = self.rest + jnp.sum((self.seen - mean) ** 2 + variance)
         return self.highest(likelihood) - squares / (2 * noise)
@@ -114,7 +120,7 @@ def compress(data: Observations, cells: Cells, inducing: np.ndarray, waves: Wave
     # From the state on the left, or before all of them from the first one.
     state = np.maximum(np.searchsorted(inducing, cells.low, side="right") - 1, 0)
     for part in _groups(cells.size):
-        group = Cells(*(column[part] for column in cells))
+        group = cells.part(part)
         rows = slice(group.first[0], group.first[-1] + group.size[-1])
         x, y, w = (column[rows] for column in columns)
         phi = _terms(x, group, inducing[state[part]], waves)
