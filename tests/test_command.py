@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet
 import pytest
+import scipy.stats
 
 import stategp as sg
 from stategp._command import main
-from stategp._command._demo import run_demo, simulate
+from stategp._command._demo import SHAPE, expected_visits, run_demo, simulate
 
 N = 60
 DAYS = pd.date_range("2024-03-01", periods=N)
@@ -421,6 +422,23 @@ except KeyboardInterrupt:
     assert any("much" in path.name for path in tmp_path.iterdir())  # compiled, and kept
 
 
+def test_ctrl_c_while_a_prediction_is_compiled(tmp_path):
+    script = """
+import numpy as np, stategp as sg
+from stategp._posteriors import per_point
+usual = signal.getsignal(signal.SIGINT)
+ones = np.ones(3)
+try:
+    per_point(sg.likelihoods.Poisson(), "predictive_quantile", 0.5 * ones, ones, ones, ones)
+    print("forgotten")
+except KeyboardInterrupt:
+    print("interrupted", signal.getsignal(signal.SIGINT) is usual)
+"""
+    done = in_a_process(WHILE_COMPILING + script, STATEGP_CACHE=str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted True\n", "")
+    assert any("_of_likelihood" in path.name for path in tmp_path.iterdir())  # compiled, and kept
+
+
 def test_ctrl_c_during_import():
     code = """
 import os, signal, sys
@@ -457,6 +475,18 @@ def test_the_simulated_series_is_what_it_says():
     seen = data["visits"][np.isfinite(data["visits"])]
     np.testing.assert_array_equal(seen, np.round(seen))
     np.testing.assert_array_equal(simulate()["visits"], data["visits"])
+
+
+def test_the_simulated_counts_are_those_of_the_model_that_is_fitted():
+    data = simulate()
+    days = (data["time"] - np.datetime64("2026-03-02", "us")) / np.timedelta64(1, "D")
+    counts, expected = data["visits"], expected_visits(days)
+    law = scipy.stats.nbinom(SHAPE, SHAPE / (SHAPE + expected))
+    step = np.random.default_rng(0).uniform(size=len(counts)) * law.pmf(counts)
+    ranks = (law.cdf(counts - 1) + step)[np.isfinite(counts)]
+    for level in (0.5, 0.95):
+        share = np.mean(np.abs(2 * ranks - 1) <= level)
+        assert abs(share - level) < 3 * np.sqrt(level * (1 - level) / len(ranks))
 
 
 def test_the_demonstration_on_less_data(tmp_path, monkeypatch, capsys):

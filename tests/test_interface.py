@@ -25,10 +25,11 @@ POSTERIORS = [
 ]
 DOORS = ["Forecaster", "GPClassifier", "GPRegressor", "Parameter"]
 FUNCTIONS = ["condition", "fit", "fixed", "load", "log_posterior", "parameter", "register"]
+RUNTIME = ["describe_runtime"]
 EXPRESSIONS = ["parse_kernel", "write_kernel"]
 MODULES = ["chain", "data", "kernels", "likelihoods", "means", "plots", "priors", "report"]
 INTERFACE = sorted(
-    MODELS + FITTING + POSTERIORS + DOORS + FUNCTIONS + EXPRESSIONS + MODULES,
+    MODELS + FITTING + POSTERIORS + DOORS + FUNCTIONS + EXPRESSIONS + MODULES + RUNTIME,
 )
 DATA_SETS = ["aircraft", "airline", "co2", "coal", "motorcycle", "solar", "vowel"]
 

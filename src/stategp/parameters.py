@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from stategp._durations import days
+from stategp._runtime import on_device
 from stategp.priors import Prior, as_pytree
 
 __all__ = ["Parameter", "Value", "fixed", "parameter"]
@@ -89,7 +90,7 @@ def parameter(value: Value = None, *, prior: Prior | None = None) -> Parameter:
     >>> kernel = sg.kernels.Matern32(lengthscale=sg.parameter(2.0, prior=prior))
     """
     if value is None:
-        return Parameter(jnp.asarray(jnp.nan), given=False, prior=as_pytree(prior))
+        return Parameter(_array(np.nan), given=False, prior=as_pytree(prior))
     return Parameter(
         _as_array("value", value, "duration"), role=_role(value), prior=as_pytree(prior)
     )
@@ -111,7 +112,7 @@ def declare(
         value = Parameter(_as_array(name, value, role))
     if value.role == "duration" and role not in _DURATIONS:
         raise ValueError(f"{name} must be a number, got a duration of {value.value:g} days")
-    number = value.value if value.given else jnp.asarray(default, dtype=float)
+    number = value.value if value.given else _array(default)
     if number.ndim != ndim:
         expected = "one number" if ndim == 0 else "a list of numbers"
         raise ValueError(f"{name} must be {expected}, got {number}")
@@ -161,7 +162,15 @@ def _as_array(name: str, value: Value, role: Role) -> Float[Array, "..."]:
         raise ValueError(f"{name} must be a number, got {value!r}") from None
     if array.dtype.kind not in "iuf":
         raise ValueError(f"{name} must be a number, got {value!r}")
-    return jnp.asarray(array, dtype=float)
+    return _array(array)
+
+
+def _array(value: Any) -> Float[Array, "..."]:
+    """Numbers as JAX has them. (`jnp.asarray` would compile a program for each shape.)"""
+    if isinstance(value, jax.core.Tracer):
+        return jnp.asarray(value, dtype=float)
+    array: Float[Array, "..."] = on_device(np.asarray(value, dtype=float))
+    return array
 
 
 def _in_days(name: str, text: str) -> float:
@@ -235,31 +244,43 @@ def with_value(old: Parameter, value: Float[Array, "..."]) -> Parameter:
 
 def to_vector(tree: Any) -> Float[Array, " parameters"]:
     """The learned parameters as one vector of unconstrained numbers."""
-    raw = [
-        jnp.ravel(jnp.log(p.value) if p.constraint == "positive" else p.value)
-        for p in all_parameters(tree)
-        if p.learned
-    ]
-    return jnp.concatenate(raw) if raw else jnp.zeros(0)
+    learned = [p for p in all_parameters(tree) if p.learned]
+    if any(isinstance(p.value, jax.core.Tracer) for p in learned):
+        return jnp.concatenate([_unconstrained(p, p.value, jnp).ravel() for p in learned])
+    raw = [_unconstrained(p, np.asarray(p.value), np).ravel() for p in learned]
+    return _array(np.concatenate(raw) if raw else np.zeros(0))
 
 
-def with_vector(tree: Tree, vector: Float[Array, " parameters"]) -> Tree:
+def _unconstrained(parameter: Parameter, value: Any, xp: Any) -> Any:
+    return xp.log(value) if parameter.constraint == "positive" else value
+
+
+def with_vector(tree: Tree, vector: Float[Array | np.ndarray, " parameters"]) -> Tree:
     """The model whose learned parameters are those of the vector; inverse of `to_vector`."""
     position = 0
+    traced = isinstance(vector, jax.core.Tracer)
+    numbers: Any = vector if traced else np.asarray(vector)
+    exp: Callable[[Any], Any] = jnp.exp if traced else np.exp
 
     def replace(old: Parameter) -> Parameter:
         nonlocal position
         if not old.learned:
             return old
         size = math.prod(old.value.shape)
-        raw = vector[position : position + size].reshape(old.value.shape)
+        raw = numbers[position : position + size].reshape(old.value.shape)
         position += size
-        return with_value(old, jnp.exp(raw) if old.constraint == "positive" else raw)
+        return with_value(old, _array(exp(raw) if old.constraint == "positive" else raw))
 
     return map_parameters(replace, tree)
 
 
 def log_prior(tree: Any) -> Float[Array, ""]:
     """Sum of the log prior densities of the parameters that have one."""
-    terms = [jnp.sum(p.prior.log_density(p.value)) for p in all_parameters(tree) if p.prior]
+    pairs = [(p.prior, p.value) for p in all_parameters(tree) if p.prior is not None]
+    return _log_densities(pairs) if pairs else on_device(np.zeros(()))
+
+
+@jax.jit
+def _log_densities(pairs: list[tuple[Any, Float[Array, "..."]]]) -> Float[Array, ""]:
+    terms = [jnp.sum(prior.log_density(value)) for prior, value in pairs]
     return sum(terms, start=jnp.zeros(()))

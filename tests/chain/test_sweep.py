@@ -123,7 +123,12 @@ def test_local_derivatives_are_those_of_log_z(name):
     )
     full = jax.jit(jax.grad(chain.log_normaliser, argnums=(0, 1)))(transitions, sites)
     # What the states that do not exist would contribute is not asked for.
-    for own, expected in zip(jax.tree.leaves(local), jax.tree.leaves(full), strict=True):
+    # (Those in symmetric matrices may be given by halves or not: their symmetric parts count.)
+    for number, (own, expected) in enumerate(
+        zip(jax.tree.leaves(local), jax.tree.leaves(full), strict=True)
+    ):
+        if number in (1, 3):
+            own, expected = own + own.mT, expected + expected.mT
         np.testing.assert_allclose(own[1:-1], expected[1:-1], rtol=1e-8, atol=1e-8)
 
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stategp as sg
+import stategp._data._compression
 from stategp import kernels as k
-from stategp._data import Moments, Observations, Pooled, Rows, cut_cells, observe
+from stategp._data import Compressed, Moments, Observations, Pooled, Rows, cut_cells, observe
 from stategp._inference import Collapsed, Sight
 from stategp._inference._seeing import fastest_rate
 from stategp.parameters import to_vector
@@ -24,6 +25,9 @@ F = np.sin(X)
 Z = jnp.array([0.3, 2.0, 3.3, 5.0, 8.8])  # data beyond both ends, on a location, and a gap
 SMOOTH = k.Matern32(variance=1.3, lengthscale=4.0)
 
+SEASONS = k.Periodic(period=sg.fixed(0.5), order=2) + 0.7 * k.Cosine(period=sg.fixed(0.3))
+FAST = np.sin(4 * np.pi * X) + np.cos(20 * X)
+
 CASES = {
     "gaussian": (
         sg.GP(SMOOTH, sg.likelihoods.Gaussian(variance=0.1), sg.means.Constant(0.4)),
@@ -36,6 +40,30 @@ CASES = {
         1e6 + F + 1e-3 * RNG.standard_normal(N),
         {},
         Moments,
+    ),
+    "gaussian, seasons, weights": (
+        sg.GP(k.Matern32(lengthscale=40.0) + SEASONS, mean=sg.means.Linear(slope=0.3)),
+        F + FAST + 0.3 * RNG.standard_normal(N),
+        {"weights": RNG.uniform(0.5, 2.0, N)},
+        Compressed,
+    ),
+    "gaussian, nothing but seasons": (
+        sg.GP(SEASONS),
+        FAST + 0.3 * RNG.standard_normal(N),
+        {},
+        Compressed,
+    ),
+    "gaussian, seasons, tiny noise, far away": (
+        sg.GP(k.Matern52(lengthscale=40.0) + SEASONS, sg.likelihoods.Gaussian(variance=1e-6), 1e6),
+        1e6 + F + FAST + 1e-3 * RNG.standard_normal(N),
+        {},
+        Compressed,
+    ),
+    "gaussian, a season whose period is learned": (
+        sg.GP(k.Matern32(lengthscale=40.0) + k.Periodic(period=0.5, order=2)),
+        F + FAST + 0.3 * RNG.standard_normal(N),
+        {},
+        Compressed,
     ),
     "gaussian, noise known": (
         sg.GP(SMOOTH + k.Cosine(period=9.0), sg.likelihoods.Gaussian(variance=0.1)),
@@ -133,6 +161,53 @@ def test_cells_are_cut_anew_when_the_kernel_becomes_faster():
     assert len(faster.nodes) >= len(slow.nodes)
     assert isinstance(look(0.05), Observations)  # hardly more observations than nodes
     assert isinstance(look(40.0), Moments)
+
+
+def test_data_that_does_not_fit_into_memory_at_once_is_compressed_in_pieces(monkeypatch):
+    model, y, given, _ = CASES["gaussian, seasons, weights"]
+    data = observe(X, y, model.likelihood, **given)
+    value, gradient, whole = bound_and_gradient(model, data, few=1)
+    monkeypatch.setattr(stategp._data._compression, "_HELD", 150)
+    in_pieces, gradient_in_pieces, cut = bound_and_gradient(model, data, few=1)
+    assert len(np.unique(cut.sums.nodes, axis=0)) > len(np.unique(whole.sums.nodes, axis=0))
+    np.testing.assert_allclose(in_pieces, value, rtol=1e-12)
+    np.testing.assert_allclose(gradient_in_pieces, gradient, rtol=1e-8, atol=1e-8 * N)
+
+
+def test_a_period_may_move_a_little_before_cells_are_cut_anew():
+    model, y, _, _ = CASES["gaussian, a season whose period is learned"]
+    data = observe(X, y, model.likelihood)
+    packed, one_by_one = (Collapsed(model, data, Z) for _ in range(2))
+    packed.sight.few = 1
+    start = np.asarray(to_vector(model))
+    period = model.kernels[0].kernels[1].period
+    at = int(np.flatnonzero(start == np.log(period.value))[0])
+    packed(start)
+    before = packed.sight.view
+    for far, same in ((0.002, True), (0.1, False)):
+        moved = start + far * (np.arange(len(start)) == at)
+        value, gradient = packed(moved)
+        assert (packed.sight.view is before) == same
+        expected, expected_gradient = one_by_one(moved)
+        np.testing.assert_allclose(value, expected, rtol=1e-11)
+        np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-7, atol=1e-7 * N)
+
+
+def test_cells_are_cut_anew_when_a_season_is_another():
+    data = observe(X, F)
+    sight = Sight(data, Z, few=1)
+
+    def look(period, lengthscale=40.0):
+        season = k.Cosine(period=sg.fixed(period))
+        return sight(sg.GP(k.Matern32(lengthscale=lengthscale) + season))[0]
+
+    first = look(0.5)
+    assert isinstance(first, Compressed)
+    assert look(0.5, 30.0) is first
+    second = look(0.25)
+    assert isinstance(second, Compressed)
+    np.testing.assert_allclose(second.sums.carriers, [8 * np.pi])
+    assert not isinstance(look(0.25, 0.3), Compressed)  # what is left is as fast as the season
 
 
 def test_with_inducing_points_at_the_data_observations_are_seen_one_by_one():

@@ -7,7 +7,7 @@ import pytest
 import stategp as sg
 from stategp._data import observe_table, place_all
 from stategp._inference._additive import additive_infer, lay_out, no_node_sites
-from stategp._posteriors._prediction import predict
+from stategp._posteriors._at_points import predict
 from stategp.chain import MeanMap, prior_transitions, sweep
 from stategp.chain import Sites as ChainSites
 from stategp.parameters import to_vector, with_vector

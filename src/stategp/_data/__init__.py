@@ -1,6 +1,7 @@
 """In what shape the data travels."""
 
-from stategp._data._cells import WIDEST, cut_cells, cut_short_cells
+from stategp._data._cells import WIDEST, Cells, cut_cells, cut_short_cells
+from stategp._data._compression import Compressed, Waves, compress, divided
 from stategp._data._observations import (
     AtInducing,
     Column,
@@ -26,12 +27,15 @@ from stategp._data._table import (
     observe_table,
     place_all,
 )
-from stategp._data._views import Expected, Moments, Rows, View, learns
+from stategp._data._views import ORDER, Expected, Moments, Rows, View, learns
 
 __all__ = [
+    "ORDER",
     "WIDEST",
     "AtInducing",
+    "Cells",
     "Column",
+    "Compressed",
     "Expected",
     "Moments",
     "Observations",
@@ -40,13 +44,16 @@ __all__ = [
     "Rows",
     "Table",
     "View",
+    "Waves",
     "as_columns",
     "can_pool",
     "check_support",
     "column_names",
+    "compress",
     "cut_cells",
     "cut_short_cells",
     "distinct_inputs",
+    "divided",
     "extra_values",
     "inputs_as_given",
     "learns",

@@ -20,7 +20,7 @@ from stategp._data._views import (
     positive_precision,
     slopes_in_parameters,
 )
-from stategp._runtime import refuse_traced
+from stategp._runtime import is_traced, on_device, refuse_traced
 from stategp.likelihoods import Gaussian, Likelihood
 
 _SMALLEST, _LARGEST = 1e-150, 1e150  # sizes of y whose squares are ordinary numbers
@@ -54,7 +54,10 @@ class Observations(View):
 
     @property
     def total(self) -> Float[Array, ""]:
-        return jnp.sum(jnp.asarray(self.weights))
+        if is_traced(self.weights):
+            return jnp.sum(self.weights)
+        together: Float[Array, ""] = on_device(np.sum(np.asarray(self.weights)))
+        return together
 
     def expected(
         self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
@@ -99,7 +102,10 @@ class Observations(View):
 class AtInducing(Observations):
     """Observations that are made at inducing points only."""
 
-    state: Int[Array, " points"]
+    state: Int[Array, " points"]  # of inducing points that are equal, the last
+    first: Int[Array, " points"]  # and the first: those that fill up the end then see nothing
+    lengths: Float[Array, " steps"]  # of the steps between inducing points, each of them once
+    which: Int[Array, " states"]  # of them leads to each state; 0, from nothing, to the first
 
     @property
     def numbers(self) -> Int[Array, " points"]:
@@ -243,6 +249,42 @@ def _integer_differences(inputs: np.ndarray, origin: int) -> np.ndarray:
 def distinct_inputs(x: np.ndarray) -> np.ndarray:
     """Each input once; they must be in order."""
     return x[np.append(True, x[1:] > x[:-1])]
+
+
+_SAME = 1e-9  # relative difference up to which steps can be the same but for rounding
+
+
+def distinct_steps(locations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The lengths of the steps between ordered locations, and which of them leads to each.
+
+    Lengths are counted from 1; 0 leads to the first location. Steps are the same if they differ by
+    no more than the rounding of the locations. Unless most of them are, each stands for itself.
+
+    >>> lengths, which = distinct_steps(np.arange(6) / 24)
+    >>> len(lengths), which
+    (1, array([0, 1, 1, 1, 1, 1]))
+    """
+    steps = np.diff(locations)
+    everyone = steps, np.arange(len(locations))
+    if len(steps) == 0:
+        return everyone
+    order = np.argsort(steps, kind="stable")
+    ordered = steps[order]
+    rounding = 4 * np.finfo(float).eps * np.max(np.abs(locations))
+    apart = np.diff(ordered) > np.minimum(rounding, _SAME * ordered[1:])
+    first = np.flatnonzero(np.append(True, apart))
+    # A run of tiny differences could add up to a large one.
+    runs = np.append(first[1:], len(ordered)) - 1
+    drift = ordered[runs] - ordered[first]
+    if 2 * len(first) > len(steps) or np.any(
+        drift > np.minimum(4 * rounding, _SAME * ordered[runs])
+    ):
+        return everyone
+    number = np.cumsum(np.append(True, apart))
+    which = np.empty(len(steps), dtype=int)
+    which[order] = number
+    lengths = np.add.reduceat(ordered, first) / np.diff(np.append(first, len(ordered)))
+    return lengths, np.append(0, which)
 
 
 def place_inducing(inducing: Any, data: Observations) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from stategp._data._cells import Cells
-from stategp._data._observations import AtInducing, Observations
+from stategp._data._observations import AtInducing, Observations, distinct_steps
 from stategp._data._views import (
     ORDER,
     Moments,
@@ -25,12 +25,13 @@ from stategp._data._views import (
     row_sums,
     to_coefficients,
 )
-from stategp._runtime import pad_last, padded_blocks, padded_size
+from stategp._runtime import on_device, pad_last, padded_blocks, padded_size
 
 _CACHED = 16_384  # observations that are looked at together on a CPU: they stay in its cache
 _MANY = 2**25  # and on devices that want work for many cores
 _HELD = 2**20  # and those that are copied together on a CPU while moments are summed
 _WIDTHS = (16, 32, 64, 128, 256, 512)
+_FEW_STATES = 16_384  # up to which inducing points and observations at them have the same size
 _DEGREES = 8  # coefficients of the reference that Gaussian observations are measured from
 _SAMPLE = 16  # entries of a row that the reference is fitted to
 
@@ -278,13 +279,19 @@ def _reference(
 
 
 def pad_observations(data: Observations, inducing: np.ndarray) -> Observations:
-    """Observations of weight zero up to one of few sizes."""
+    """Observations of weight zero up to one of few sizes, or that of the inducing points."""
     size = padded_size(len(data))
+    if len(data) <= len(inducing) <= _FEW_STATES:
+        size = len(inducing)
     x, y, extra = (pad_last(np.asarray(v), size) for v in (data.x, data.y, data.extra))
     weights = np.pad(np.asarray(data.weights), (0, size - len(data)))
-    columns: Any = [*(jnp.asarray(v) for v in (x, y, extra, weights)), data.origin]
+    columns: Any = [*on_device([x, y, extra, weights]), data.origin]
     number = np.searchsorted(inducing, x, side="right") - 1  # of those that are equal, the last
     if np.array_equal(inducing[number], x):  # −1, for what lies before all of them, is not equal
-        columns.append(jnp.asarray(number))
-        return AtInducing(*columns)
+        first = np.searchsorted(inducing, x, side="left")
+        lengths, which = distinct_steps(inducing)
+        few = padded_size(1)
+        lengths = lengths if len(lengths) else np.zeros(1)  # no step, of a single inducing point
+        lengths = pad_last(lengths, few if len(lengths) <= few else len(inducing))
+        return AtInducing(*columns, *on_device([number, first, lengths, which]))
     return Observations(*columns)

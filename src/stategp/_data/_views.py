@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from stategp._projection import Combinations
 from stategp.likelihoods import Likelihood
 from stategp.parameters import all_parameters
 
@@ -44,8 +45,11 @@ class View(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def nodes(self) -> Float[Array, "*nodes"]:
-        """Where f has to be known, measured from the origin; in rows if they come in cells."""
+    def nodes(self) -> Float[Array, "*nodes"] | Combinations:
+        """Where f has to be known, measured from the origin; in rows if they come in cells.
+
+        Or the sums of f that have to be known.
+        """
 
     @property
     def numbers(self) -> Int[Array, " nodes"] | None:
@@ -56,6 +60,10 @@ class View(eqx.Module):
     @abc.abstractmethod
     def user_nodes(self) -> Nodes:
         """The same in the user's own units, one after another."""
+
+    def at_nodes(self, function: Callable[[Nodes], Nodes]) -> Nodes:
+        """A smooth function of the user's inputs, as f is known."""
+        return function(self.user_nodes)
 
     @property
     @abc.abstractmethod

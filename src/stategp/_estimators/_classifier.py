@@ -16,7 +16,7 @@ from stategp._estimators._fitting import (
     steps_taken,
 )
 from stategp._estimators._parameters import WithKernel
-from stategp._estimators._rows import Rows, padded_input
+from stategp._estimators._rows import Rows, as_input
 from stategp.kernels import Matern52
 from stategp.likelihoods import Bernoulli
 from stategp.parameters import parameter
@@ -112,8 +112,7 @@ class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they h
         check_is_fitted(self)
         x = validate_data(self, X, reset=False)
         posteriors = self.posterior_ if isinstance(self.posterior_, list) else [self.posterior_]
-        points = padded_input(x)
-        columns = [np.asarray(posterior.predict_y(points)[0])[: len(x)] for posterior in posteriors]
+        columns = [np.asarray(posterior.predict_y(as_input(x))[0]) for posterior in posteriors]
         if len(posteriors) == 1:
             return np.column_stack([1 - columns[0], columns[0]])
         scores = np.column_stack(columns)

@@ -19,7 +19,9 @@ from stategp._estimators._fitting import (
     steps_taken,
 )
 from stategp._estimators._parameters import WithKernel
-from stategp._estimators._rows import Rows, padded_input
+from stategp._estimators._rows import Rows, as_input
+from stategp._models import bare
+from stategp._posteriors import by_blocks, per_point
 from stategp.kernels import Matern52
 from stategp.likelihoods import Gaussian, Likelihood
 
@@ -103,14 +105,14 @@ class GPRegressor(RegressorMixin, WithKernel):  # type: ignore[misc]  # they hav
         """
         x = self._checked(X)
         posterior = self.posterior_
-        f = posterior.predict_f(padded_input(x))
-        likelihood, extra = posterior.model.likelihood, self._extra(len(f[0]))
-        mean, variance = likelihood.predict(*f, extra)
+        f = posterior.predict_f(as_input(x))
+        likelihood, extra = posterior.model.likelihood, self._extra(len(x))
+        mean, variance = per_point(likelihood, "predict", *f, extra)
         if not return_std:
-            return np.array(mean)[: len(x)]
+            return np.array(mean)
         if not include_noise:
             variance = _variance_of_mean(likelihood, *f, extra)
-        return np.array(mean)[: len(x)], np.sqrt(np.asarray(variance))[: len(x)]
+        return np.array(mean), np.sqrt(np.asarray(variance))
 
     def sample_y(
         self, X: Any, n_samples: Any = 1, random_state: Any = 0, include_noise: Any = False
@@ -129,28 +131,34 @@ class GPRegressor(RegressorMixin, WithKernel):  # type: ignore[misc]  # they hav
         whole_number("n_samples", n_samples, least=1)
         posterior, seed = self.posterior_, as_seed(random_state)
         if include_noise:
-            y = posterior.sample_y(seed, padded_input(x), n_samples)
-        else:
-            f = posterior.sample_f(seed, padded_input(x), n_samples)
-            extra = jnp.broadcast_to(self._extra(f.shape[1])[None], f.shape[:2])
-            y = posterior.model.likelihood.moments(f, extra)[0]
-        return np.array(y)[:, : len(x)].T
+            return np.array(posterior.sample_y(seed, as_input(x), n_samples)).T
+        f = np.asarray(posterior.sample_f(seed, as_input(x), n_samples))
+        extra = np.tile(self._extra(len(x)), n_samples)
+        points = f.reshape(-1, *f.shape[2:])
+        y = per_point(posterior.model.likelihood, "moments", points, extra)[0]
+        return np.array(y).reshape(f.shape[:2]).T
 
     def _checked(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         x: np.ndarray = validate_data(self, X, reset=False)
         return x
 
-    def _extra(self, points: int) -> jax.Array:
-        return jnp.asarray(extra_values(self.posterior_.model.likelihood, points, {}))
+    def _extra(self, points: int) -> np.ndarray:
+        return np.asarray(extra_values(self.posterior_.model.likelihood, points, {}))
 
 
-def _variance_of_mean(
-    likelihood: Likelihood, mean: jax.Array, variance: jax.Array, extra: jax.Array
-) -> jax.Array:
+def _variance_of_mean(likelihood: Likelihood, mean: Any, variance: Any, extra: Any) -> Any:
     """The variance of E[y | f] for f ~ N(mean, variance)."""
     if isinstance(likelihood, Gaussian):
         return variance
+    plain = bare(likelihood)
+    return by_blocks(lambda *block: _spread_of_mean(plain, *block), mean, variance, extra)
+
+
+@jax.jit
+def _spread_of_mean(
+    likelihood: Likelihood, mean: jax.Array, variance: jax.Array, extra: jax.Array
+) -> jax.Array:
     f, weights = likelihood._nodes(mean, variance)
     means = jax.vmap(lambda f: likelihood.moments(f, extra)[0])(f)
     centre = jnp.tensordot(weights, means, axes=1)

@@ -4,8 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stategp._runtime import pad_last, padded_size
-
 
 class Rows(NamedTuple):
     """Every distinct row once, in an order of its own, and how often it counts."""
@@ -47,8 +45,3 @@ def _as_weights(sample_weight: Any, count: int) -> np.ndarray:
 def as_input(x: np.ndarray) -> np.ndarray:
     """What a posterior takes: one column on its own, or the table."""
     return x[:, 0] if x.shape[1] == 1 else x
-
-
-def padded_input(x: np.ndarray) -> np.ndarray:
-    """The same with its last row repeated up to one of few sizes, which compile once."""
-    return as_input(pad_last(x, padded_size(len(x))))

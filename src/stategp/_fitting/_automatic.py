@@ -203,9 +203,9 @@ def exact_is_cheaper(model: GP, inputs: int, settings: Settings) -> bool:
         return False
     evaluations = _EVALUATIONS if len(to_vector(model)) else 1
     if model.likelihood.conjugate:
-        cost = sum(0.5 + 0.05 * kernel.state_dim**2.5 for kernel in model.kernels)
+        cost = sum(0.3 + 0.03 * kernel.state_dim**2.2 for kernel in model.kernels)
     else:
-        cost = _STEPS * sum(0.3 * kernel.state_dim**2.3 for kernel in model.kernels)
+        cost = _STEPS * sum(0.5 + 0.12 * kernel.state_dim**2.1 for kernel in model.kernels)
     return 1e-6 * cost * inputs * evaluations <= _PATIENCE
 
 

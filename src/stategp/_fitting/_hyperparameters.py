@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import jax.numpy as jnp
 import numpy as np
 
 from stategp._fitting._remarks import remarks_on
@@ -48,7 +47,7 @@ def learn_hyperparameters(method: _Method, models: list[Any], task: Task, warm: 
     best: Learned | None = None
     for number, offset in enumerate(offsets, start=1):
         task.show.start(number, task.settings.starts)
-        start = with_vector(model, jnp.asarray(first + offset * scales))
+        start = with_vector(model, first + offset * scales)
         try:
             tried = _climb(method, start, task, warm)
         except KeyboardInterrupt:
@@ -101,7 +100,7 @@ def _search(method: _Method, model: Any, task: Task, warm: Any) -> Learned:
     )
     result = run(search, task.show)
     assert search.best is not None
-    learned = with_vector(model, jnp.asarray(search.best.vector * scales))
+    learned = with_vector(model, search.best.vector * scales)
     result = result.with_remarks(*remarks_on(learned, task, search.at_edge()))
     return Learned(search.best.value, learned, task, objective, result)
 

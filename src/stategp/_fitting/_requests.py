@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from stategp._data import Observations, observe, observe_table, place_all, place_inducing
@@ -14,7 +13,7 @@ from stategp._fitting._additive import AdditiveTask
 from stategp._fitting._automatic import Auto, as_auto, choose
 from stategp._fitting._deep import DeepTask, observe_outputs
 from stategp._fitting._methods import find_method
-from stategp._fitting._series import SeriesTask
+from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import Settings, choose_settings
 from stategp._fitting._task import check_noise
 from stategp._inference import (
@@ -33,7 +32,7 @@ from stategp._runtime import (
     Progress,
     finishing_compilations,
     make_room,
-    pad_inducing,
+    on_device,
     refuse_traced,
 )
 from stategp.parameters import Parameter, map_parameters
@@ -112,7 +111,8 @@ def _series(model: GP, request: Request, settings: Settings, show: Progress) -> 
     settings.method.check(start(1.0), data)
     auto = as_auto(request.inducing)
     if auto is None:
-        task = SeriesTask.of(data, place_inducing(request.inducing, data), settings, show)
+        inducing = place_inducing(request.inducing, data)
+        task = SeriesTask.of(model, data, inducing, settings, show)
         posterior: Posterior = settings.method.learn([start(1.0)], task, None)
     else:
         posterior = _with_chosen_inducing(start, data, auto, settings, show)
@@ -126,19 +126,19 @@ def _with_chosen_inducing(
 
     def learn(models: list[GP], locations: np.ndarray) -> Posterior:
         show.note(f"{len(locations)} inducing points, ")
-        warm = _warm_start(models[0], data, previous, pad_inducing(locations))
-        task = SeriesTask.of(data, locations, settings, show)
+        warm = _warm_start(models[0], data, previous, fill_up(models[0], data, locations))
+        task = SeriesTask.of(models[0], data, locations, settings, show)
         posterior: Posterior = settings.method.learn(models, task, warm)
         previous.append(posterior)
         return posterior
 
     def bound(model: GP, locations: np.ndarray) -> float:
         show.note(f"checking {len(locations)} inducing points, ")
-        padded = pad_inducing(locations)
+        padded = fill_up(model, data, locations)
         # Where there are several optima, bounds are compared at the same one.
         start = previous if not model.likelihood.log_concave else []
         warm = _warm_start(model, data, start, padded)
-        return float(infer(model, data, jnp.asarray(padded), warm).q.elbo)
+        return float(infer(model, data, on_device(padded), warm).q.elbo)
 
     return choose(start, data, auto, bound=bound, learn=learn, settings=settings)
 
@@ -194,7 +194,7 @@ def _warm_start(
     if not previous or model.likelihood.conjugate:
         return None
     last = previous[-1]
-    inducing = jnp.asarray(locations)
+    inducing = on_device(locations)
     view, _ = Sight(data, inducing)(model)
     chain = last.chain
     return transfer_sites(model, chain.model, view, chain.inducing, chain.marginals, inducing)

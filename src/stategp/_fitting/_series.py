@@ -4,17 +4,16 @@ import dataclasses
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp._data import Observations
+from stategp._data import Observations, distinct_inputs
 from stategp._fitting._settings import Settings
 from stategp._fitting._task import Task, check_finite, larger_kernels
 from stategp._inference import ChainSites, FitResult, Limits, search_limits, search_scales
 from stategp._models import GP
 from stategp._posteriors import Posterior
-from stategp._runtime import Progress, pad_inducing
+from stategp._runtime import Progress, least_size, on_device, pad_inducing
 from stategp.chain import PairMarginals, Sites
 
 
@@ -28,10 +27,10 @@ class SeriesTask(Task):
 
     @staticmethod
     def of(
-        data: Observations, inducing: np.ndarray, settings: Settings, show: Progress
+        model: GP, data: Observations, inducing: np.ndarray, settings: Settings, show: Progress
     ) -> "SeriesTask":
-        padded = pad_inducing(inducing) if settings.method.pads else inducing
-        return SeriesTask(settings, show, data, jnp.asarray(padded), len(inducing))
+        padded = fill_up(model, data, inducing) if settings.method.pads else inducing
+        return SeriesTask(settings, show, data, on_device(padded), len(inducing))
 
     @property
     def count(self) -> int:
@@ -71,11 +70,11 @@ class SeriesTask(Task):
         check_finite(model, elbo)
         pairs = zip(sites, marginals, strict=True)
         kept = [unpadded(site, marginal, self.states) for site, marginal in pairs]
-        inducing = self.inducing[: self.states]
+        inducing = np.asarray(self.inducing)[: self.states]
         return Posterior(
             model,
             self.data,
-            inducing,
+            on_device(inducing),
             tuple(site for site, _ in kept),
             tuple(marginal for _, marginal in kept),
             float(elbo),
@@ -84,16 +83,26 @@ class SeriesTask(Task):
         )
 
 
+def fill_up(model: GP, data: Observations, inducing: np.ndarray) -> np.ndarray:
+    """Inducing locations with repetitions of the last, up to one of few sizes.
+
+    Gaussian observations at their own states need little time for each: series of many lengths then
+    share a size, and what was compiled for it.
+    """
+    entries = sum(kernel.state_dim**2 for kernel in model.kernels)
+    alike = model.likelihood.conjugate and np.array_equal(
+        inducing, distinct_inputs(np.asarray(data.x))
+    )
+    return pad_inducing(inducing, least_size(entries)) if alike else pad_inducing(inducing)
+
+
 def unpadded(sites: Sites, pairs: PairMarginals, states: int) -> tuple[Sites, PairMarginals]:
     """A chain without the inducing points that only fill up."""
     keep = np.append(np.arange(states), len(pairs.mean) - 1)  # the last interval stays last
-    sites, pairs = jax.tree.map(lambda leaf: leaf[keep], (sites, pairs))
-    return sites, _joined(pairs)
-
-
-def _joined(pairs: PairMarginals) -> PairMarginals:
-    """The last state is the same, to the last digit, seen from both sides."""
-    dim = pairs.mean.shape[1] // 2
-    mean = pairs.mean.at[-1, :dim].set(pairs.mean[-2, dim:])
-    covariance = pairs.covariance.at[-1, :dim, :dim].set(pairs.covariance[-2, dim:, dim:])
-    return PairMarginals(mean, covariance)
+    sites = jax.tree.map(lambda leaf: np.asarray(leaf)[keep], sites)
+    mean, covariance = np.asarray(pairs.mean)[keep], np.asarray(pairs.covariance)[keep]
+    # The last state is the same, to the last digit, seen from both sides.
+    dim = mean.shape[1] // 2
+    mean[-1, :dim] = mean[-2, dim:]
+    covariance[-1, :dim, :dim] = covariance[-2, dim:, dim:]
+    return on_device(sites), PairMarginals(*on_device((mean, covariance)))

@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Int
 
 from stategp._data import Expected, View, learns
 from stategp._models import GP
-from stategp._projection import AtStates, Projection, project
+from stategp._projection import AtStates, Combinations, Projection, project
 from stategp.chain import (
     Messages,
     PairMarginals,
@@ -72,7 +72,7 @@ class Q(NamedTuple):
 
 def geometry(
     model: GP,
-    x: Float[Array | np.ndarray, "*points"],
+    x: Float[Array | np.ndarray, "*points"] | Combinations,
     inducing: States,
     numbers: Int[Array, " points"] | None = None,
 ) -> Geometry:
@@ -80,7 +80,7 @@ def geometry(
 
     `numbers`, if every point is an inducing point: which one.
     """
-    x = jnp.asarray(x)
+    x = x if isinstance(x, Combinations) else jnp.asarray(x)
     transitions = tuple(prior_transitions(kernel, inducing) for kernel in model.kernels)
     if numbers is not None:
         at = tuple(AtStates(numbers, kernel.emission()) for kernel in model.kernels)
@@ -105,6 +105,11 @@ def columns(latent: Latent) -> list[Float[Array, " points"]]:
 def prior_mean(model: GP, user_x: Float[Array, " points"]) -> Latent:
     """The mean functions at the user's inputs."""
     return stack([mean(user_x) for mean in model.means])
+
+
+def shift(model: GP, data: View) -> Latent:
+    """The mean functions where the view of the data wants f."""
+    return stack([data.at_nodes(mean) for mean in model.means])
 
 
 def latent_moments(
@@ -133,8 +138,8 @@ def wanted_sites(shape: Geometry, mean: Latent, expected: Expected) -> ChainSite
 
 def starting_sites(model: GP, data: View, shape: Geometry, guess: Guess) -> ChainSites:
     """The sites for f near `guess`; for Gaussian observations these are the optimum."""
-    shift = prior_mean(model, data.user_nodes)
-    return gather_sites(shape, *data.start(model.likelihood, guess, shift))
+    start = data.start(model.likelihood, guess, shift(model, data))
+    return gather_sites(shape, *start)
 
 
 def evaluate(
@@ -162,7 +167,7 @@ def evaluate(
     mean, variance = latent_moments(shape.projections, marginals)
     # Log-concave ones have negative precisions by rounding only.
     clip = project or model.likelihood.log_concave
-    full_mean = mean + prior_mean(model, data.user_nodes)
+    full_mean = mean + shift(model, data)
     look = data.expected_and_parameters if learn and learns(model.likelihood) else data.expected
     expected = look(model.likelihood, full_mean, variance, clip=clip)
     conjugate = model.likelihood.conjugate and not project  # then the sites do not depend on q
@@ -218,7 +223,7 @@ def with_gradient(model: GP, data: View, shape: Geometry, q: Q) -> Float[Array, 
     `q` must come from values without derivatives (`stop_gradient`).
     """
     mean, variance = latent_moments(shape.projections, q.marginals)
-    full_mean = mean + prior_mean(model, data.user_nodes)
+    full_mean = mean + shift(model, data)
     partial = data.fit(model.likelihood, full_mean, variance, q.expected)
     for prior, sites, messages in zip(shape.transitions, q.sites, q.messages, strict=True):
         partial += local_log_normaliser(prior, sites, messages)

@@ -31,6 +31,7 @@ from stategp.chain import (
     careful_marginals,
     log_evidence,
     prior_transitions,
+    step_transitions,
 )
 from stategp.likelihoods import Gaussian
 from stategp.parameters import log_prior, to_vector, with_vector
@@ -101,14 +102,19 @@ def evidence(model: GP, data: View, inducing: States, limit: float = TRUSTED) ->
     seen = _seen(model, data)
 
     def at_states(values: Float[Array, " points"]) -> States:
-        return jax.ops.segment_sum(values, data.state, len(inducing), indices_are_sorted=True)
+        return jax.ops.segment_sum(values, data.first, len(inducing), indices_are_sorted=True)
 
     total = at_states(seen.precision)
     average = at_states(seen.precision * seen.value) / jnp.where(total > 0, total, 1.0)
     log_density, rounding = log_evidence(
-        prior_transitions(kernel, inducing), kernel.emission(), average, total
+        step_transitions(kernel, data.lengths),
+        kernel.emission(),
+        average,
+        total,
+        which=data.which,
+        blocks=tuple(block.state_dim for block in kernel.blocks()),
     )
-    apart = jnp.sum(seen.precision * (seen.value - average[data.state]) ** 2)
+    apart = jnp.sum(seen.precision * (seen.value - average[data.first]) ** 2)
     value = log_density - (apart + seen.scale) / 2
     return if_within(limit, value, rounding + seen.beyond, data.total)
 

@@ -36,7 +36,8 @@ from stategp._inference._exact import (
     needs_care,
 )
 from stategp._inference._seeing import Sight
-from stategp._models import GP
+from stategp._models import GP, bare
+from stategp._runtime import on_device
 from stategp.chain import PairMarginals, Sites
 from stategp.parameters import log_prior, with_vector
 
@@ -267,8 +268,9 @@ def infer(
 ) -> Settling:
     """The optimal q for the model as it is, in one go."""
     view, guess = Sight(data, inducing)(model)
-    state = _infer(model, view, inducing, guess, warm)
-    return state._replace(q=careful_q(model, view, data, inducing, state.q))
+    state = _infer(bare(model), view, inducing, guess, warm)
+    learning = bare(model, learning=True)  # as the search for its hyperparameters has it
+    return state._replace(q=careful_q(learning, view, data, inducing, state.q))
 
 
 class Collapsed:
@@ -281,7 +283,7 @@ class Collapsed:
     def __init__(
         self, model: GP, data: Observations, inducing: States, warm: ChainSites | None = None
     ):
-        self.model, self.inducing = model, inducing
+        self.model, self.inducing = bare(model, learning=True), inducing
         self.data, self.sight = data, Sight(data, inducing)
         self.nothing = no_sites(model, inducing)
         self.warm = warm
@@ -289,7 +291,7 @@ class Collapsed:
 
     def __call__(self, vector: Any) -> tuple[float, np.ndarray]:
         """Bound plus log prior, and its gradient; NaN where nothing works."""
-        vector = jnp.asarray(vector)
+        vector = on_device(np.asarray(vector))
         view, guess = self.sight(with_vector(self.model, vector))
         if knows_evidence(self.model, view):
             self.state = None
@@ -316,9 +318,9 @@ class Collapsed:
         """The best q for these hyperparameters."""
         self(vector)
         if self.state is None:
-            model = with_vector(self.model, jnp.asarray(vector))
+            model = with_vector(self.model, vector)
             view, guess = self.sight(model)
-            state = _infer(model, view, self.inducing, guess, None)
+            state = _infer(bare(model), view, self.inducing, guess, None)
             q = careful_q(model, view, self.data, self.inducing, state.q)
             self.state = state._replace(q=q)
         return self.state

@@ -3,11 +3,11 @@
 import functools
 from typing import Any, TypeVar
 
-import jax.numpy as jnp
 import numpy as np
 
 from stategp._data import Observations, Observed, distinct_inputs
 from stategp._models import GP, AdditiveGP
+from stategp._runtime import on_device
 from stategp.parameters import Parameter, Role, all_parameters, map_parameters, with_value
 
 Part = TypeVar("Part")
@@ -98,7 +98,7 @@ def _start(part: Part, guesses: "_Guesses") -> Part:
         value = guesses.value(parameter.role, summands)
         if value is None:
             return parameter
-        return with_value(parameter, jnp.full(parameter.value.shape, value, dtype=float))
+        return with_value(parameter, on_device(np.full(parameter.value.shape, float(value))))
 
     return map_parameters(start, part)
 

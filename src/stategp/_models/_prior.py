@@ -9,9 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._data import inputs_as_given, relative_inputs
-from stategp._linalg import times
 from stategp._runtime import as_count, as_key, pad_last, padded_size, refuse_traced
-from stategp.chain import Affine, follow, prior_transitions, psd_cholesky
+from stategp.chain import sample_prior_states, step_transitions
 from stategp.kernels import Kernel
 
 Points = Float[Array, " points"]
@@ -22,11 +21,8 @@ def prior_states(
 ) -> Float[Array, "dim samples points"]:
     """Joint samples of the states at points in any order."""
     order = jnp.argsort(x)
-    transitions = prior_transitions(kernel, x[order])
-    A, Q = (jnp.moveaxis(leaf[:-1], 0, -1) for leaf in (transitions.A, transitions.Q))
     white = jax.random.normal(key, (kernel.state_dim, num_samples, len(x)))
-    noise = times(psd_cholesky(Q), white)
-    path = times(A, follow(Affine(A, noise), jnp.zeros(noise.shape[:2]))) + noise
+    path = sample_prior_states(step_transitions(kernel, jnp.diff(x[order])), white)
     return jnp.zeros_like(path).at[..., order].set(path)  # back from sorted to given order
 
 

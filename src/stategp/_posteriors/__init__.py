@@ -3,9 +3,9 @@
 from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._deep import DeepPosterior
 from stategp._posteriors._marginals import Marginals, marginals_at
-from stategp._posteriors._pointwise import check_levels, padded, per_point
+from stategp._posteriors._pointwise import Points, by_blocks, check_levels, padded, per_point
 from stategp._posteriors._posterior import Posterior
-from stategp._posteriors._prediction import Chain, Points, Predicts, summands_of
+from stategp._posteriors._prediction import Chain, Predicts, summands_of
 from stategp._posteriors._saved import allow_all
 
 allow_all()
@@ -19,6 +19,7 @@ __all__ = [
     "Posterior",
     "Predicts",
     "Training",
+    "by_blocks",
     "check_levels",
     "marginals_at",
     "padded",

@@ -17,10 +17,12 @@ from stategp._inference import (
     level,
 )
 from stategp._models import AdditiveGP
+from stategp._posteriors._at_points import predict
 from stategp._posteriors._covariance import joint_covariance
-from stategp._posteriors._prediction import Chain, Points, Predicts, padded, predict, sample
+from stategp._posteriors._pointwise import Points
+from stategp._posteriors._prediction import Chain, Predicts, sample
 from stategp._posteriors._states import Strand
-from stategp._runtime import as_count, as_key, refuse_traced
+from stategp._runtime import as_count, as_key, on_device, refuse_traced
 
 _TOGETHER = 64  # points whose joint variances are solved for at once
 
@@ -67,13 +69,14 @@ class AdditivePosterior(Predicts):
         >>> mean, variance = posterior.predict_f([[0.5, 0.5]])
         """
         columns = self._relative(x_new)
-        mean, variance = self._level, jnp.zeros(())
+        mean, variance = np.asarray(self._level), np.zeros(())
         for chain, x in zip(self.chains, columns, strict=True):
-            mean_here, variance_here = predict(chain, padded(x))
-            mean, variance = mean + mean_here[: len(x)], variance + variance_here[: len(x)]
+            mean_here, variance_here = predict(chain, x)
+            mean, variance = mean + np.asarray(mean_here), variance + np.asarray(variance_here)
         if joint:
-            variance = variance + self._corrections(columns, None)
-        return mean, variance
+            variance = variance + np.asarray(self._corrections(columns, None))
+        moments: tuple[Points, Points] = on_device((mean, variance))
+        return moments
 
     def components(self, x_new: Any, *, joint: Any = False) -> dict[str, tuple[Points, Points]]:
         """Mean and variance of the effect of each input, by name.
@@ -90,14 +93,14 @@ class AdditivePosterior(Predicts):
         effects = {}
         for name, x in zip(names, self._relative(x_new, names), strict=True):
             i = self.model.names.index(name)
-            mean, variance = (v[: len(x)] for v in predict(self.chains[i], padded(x)))
-            shared = predict(self.centring[i], padded(x))[0][: len(x)]
+            mean, variance = map(np.asarray, predict(self.chains[i], x))
+            shared = np.asarray(predict(self.centring[i], x)[0])
             average, spread = self.averages[i]
             if joint:
                 columns = [x if j == i else None for j in range(len(self.chains))]
-                variance = variance + self._corrections(columns, i, centred=True)
-            centred = jnp.maximum(variance - 2 * shared + spread, 0.0)
-            effects[name] = mean - average, centred
+                variance = variance + np.asarray(self._corrections(columns, i, centred=True))
+            centred = np.maximum(variance - 2 * shared + spread, 0.0)
+            effects[name] = on_device((mean - average, centred))
         return effects
 
     def covariance(self, x: Any, x2: Any = None) -> Float[Array, "points others"]:
@@ -128,11 +131,12 @@ class AdditivePosterior(Predicts):
         if count == 0 or len(columns[0]) == 0:
             return jnp.zeros((count, len(columns[0])))
         negative = not self.model.likelihood.log_concave
-        total = jnp.full((count, len(columns[0])), self._level)
+        total = np.full((count, len(columns[0])), np.asarray(self._level))
         for number, (chain, x) in enumerate(zip(self.chains, columns, strict=True)):
             chain_key = jax.random.fold_in(as_key(key), number)
-            total = total + sample(chain, chain_key, padded(x), count, negative)[:, : len(x)]
-        return total
+            total += np.asarray(sample(chain, chain_key, x, count, negative))
+        drawn: Float[Array, "samples points"] = on_device(total)
+        return drawn
 
     @property
     def inducing(self) -> dict[str, np.ndarray]:
@@ -154,7 +158,7 @@ class AdditivePosterior(Predicts):
         names = names or self.model.names
         columns = as_columns(name, names, x_new)
         return [
-            jnp.asarray(relative_inputs(name, column, self.origins[self.model.names.index(name)]))
+            on_device(relative_inputs(name, column, self.origins[self.model.names.index(name)]))
             for name, column in zip(names, columns, strict=True)
         ]
 

@@ -22,11 +22,13 @@ from stategp._inference import (
     trace_calls,
 )
 from stategp._models import GP, DeepGP, Path
+from stategp._posteriors._at_points import predict
 from stategp._posteriors._paths import Drawn, look
-from stategp._posteriors._prediction import Chain, Points, padded, predict, sample
+from stategp._posteriors._pointwise import Points, padded
+from stategp._posteriors._prediction import Chain, sample
 from stategp._posteriors._shown import Shown
 from stategp._posteriors._tells_states import TellsStates
-from stategp._runtime import as_key
+from stategp._runtime import as_key, on_device
 from stategp.chain import PairMarginals, Sites, prior_transitions, sample_states
 from stategp.likelihoods import Gaussian, Likelihood
 
@@ -46,16 +48,13 @@ class Function(TellsStates):
 
     def predict_f(self, x_new: Any) -> tuple[Points, Points]:
         """Mean and variance of the function."""
-        x = self._points(x_new)
-        mean, variance = predict(self.chain, padded(x))
-        return mean[: len(x)], variance[: len(x)]
+        return predict(self.chain, self._points(x_new))
 
     def sample_f(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
     ) -> Float[Array, "samples points"]:
         """Joint samples of the function."""
-        x = self._points(x_new)
-        return sample(self.chain, as_key(key), padded(x), num_samples, self.indefinite)[:, : len(x)]
+        return sample(self.chain, as_key(key), self._points(x_new), num_samples, self.indefinite)
 
     @property
     def _chain(self) -> Chain:
@@ -65,7 +64,8 @@ class Function(TellsStates):
         return as_numbers(name, x)
 
     def _points(self, x_new: Any) -> Points:
-        return jnp.asarray(self._relative("x_new", x_new))
+        points: Points = on_device(self._relative("x_new", x_new))
+        return points
 
     @property
     def _negative(self) -> bool:

@@ -6,59 +6,39 @@ say about f(x). That part of f(x) loses the site; what the states leave open (th
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data import Column, Observations
-from stategp._inference import geometry, prior_mean, stack
-from stategp._posteriors._pointwise import over_blocks
+from stategp._posteriors._at_points import see
+from stategp._posteriors._pointwise import per_point
 from stategp._posteriors._prediction import Chain
-from stategp._projection import Projection
+from stategp._runtime import on_device
 
-Points = Float[Array, " points"]
 Latent = Float[Array, "points *latents"]
 
 
-@jax.jit
 def without_each(
-    chain: Chain, x: Points, y: Points, extra: Points, weights: Points
+    chain: Chain, x: np.ndarray, y: np.ndarray, extra: np.ndarray, weights: np.ndarray
 ) -> tuple[Latent, Latent]:
     """Mean and variance of f at every observation, without it; those that are NaN leave q as is."""
-    missing = jnp.isnan(y)
-    first = jnp.argmin(missing)  # what is missing must not disturb the others
-    y, extra = (jnp.where(missing, column[first], column) for column in (y, extra))
-    weights = jnp.where(missing, 0.0, weights)
-
-    def block(columns: tuple[Points, ...]) -> tuple[Latent, Latent]:
-        x, y, extra, weights = columns
-        mean, spread, residual, prior = _from_states(chain, x)
-        _, g, h = chain.model.likelihood.expected_slopes(y, mean, spread + residual, extra)
-        w = weights if mean.ndim == 1 else weights[:, None]
-        # Without an observation f is known no better than with it, and no worse than a priori.
-        least = jnp.where(prior > spread, spread / jnp.where(prior > spread, prior, 1.0), 1.0)
-        kept = jnp.maximum(1 + 2 * w * h * spread, least)
-        return mean - w * g * spread / kept, spread / kept + residual
-
-    return over_blocks(block, (x, y, extra, weights))
-
-
-def _from_states(chain: Chain, x: Points) -> tuple[Latent, Latent, Latent, Latent]:
-    """The mean of f, its variance through the states, the rest of it, and the first a priori."""
-    shape = geometry(chain.model, x, chain.inducing)
-    columns: list[list[Points]] = []
-    for kernel, projection, q in zip(
-        chain.model.kernels, shape.projections, chain.marginals, strict=True
-    ):
-        certain = tuple(jnp.zeros_like(part) for part in projection.residual)
-        mean, spread = Projection(projection.interval, projection.weights, certain).marginals(q)
-        residual = sum(projection.residual, start=jnp.zeros_like(spread))
-        h = kernel.emission()
-        columns.append([mean, spread, residual, h @ kernel.stationary_covariance() @ h - residual])
-    mean, *rest = (stack(list(parts)) for parts in zip(*columns, strict=True))
-    spread, residual, prior = rest
-    return mean + prior_mean(chain.model, x + chain.origin), spread, residual, prior
+    missing = np.isnan(y)
+    first = np.argmin(missing)  # what is missing must not disturb the others
+    y, extra = (np.where(missing, column[first], column) for column in (y, extra))
+    seen = see(chain, on_device(x))
+    mean, spread, residual, prior = seen.mean, seen.spread, seen.residual, seen.prior
+    likelihood = chain.model.likelihood
+    slopes = per_point(likelihood, "expected_slopes", y, mean, seen.variance, extra)
+    g, h = map(np.asarray, slopes[1:])
+    w = np.where(missing, 0.0, weights)
+    w = w if mean.ndim == 1 else w[:, None]
+    # Without an observation f is known no better than with it, and no worse than a priori.
+    least = np.where(prior > spread, spread / np.where(prior > spread, prior, 1.0), 1.0)
+    kept = np.maximum(1 + 2 * w * h * spread, least)
+    answer: tuple[Latent, Latent] = on_device(
+        (mean - w * g * spread / kept, spread / kept + residual)
+    )
+    return answer
 
 
 def as_fitted(

@@ -3,13 +3,13 @@
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data import check_support, extra_values
 from stategp._data import numbers as as_numbers
 from stategp._posteriors._pointwise import Latent, Points, check_levels, per_point
+from stategp._runtime import on_device
 from stategp.likelihoods import Likelihood
 
 
@@ -34,20 +34,31 @@ class Marginals(eqx.Module):
         return len(self.mean)
 
     def __getitem__(self, part: slice) -> "Marginals":
-        columns = (self.mean[part], self.variance[part], self.extra[part])
-        return Marginals(self.likelihood, *columns)
+        columns = (np.asarray(column)[part] for column in (self.mean, self.variance, self.extra))
+        return Marginals(self.likelihood, *on_device(tuple(columns)))
 
     def moments(self) -> tuple[Points, Points]:
         """Mean and variance of a new observation."""
-        return self.likelihood.predict(self.mean, self.variance, self.extra)
+        moments: tuple[Points, Points] = per_point(
+            self.likelihood, "predict", self.mean, self.variance, self.extra
+        )
+        return moments
+
+    def expected(self, f: Any) -> Points:
+        """The mean of a new observation were f this."""
+        return per_point(self.likelihood, "moments", f, self.extra)[0]
 
     def quantiles(self, levels: Any) -> Float[Array, "levels points"]:
         """The smallest y with P(Y ≤ y) ≥ level, a row for each level."""
-        rows = [
-            self._each("predictive_quantile", np.full(len(self), level))
-            for level in check_levels(levels)
-        ]
-        return jnp.stack(rows)
+        wanted = check_levels(levels)
+        # All levels together: one after the other would fill more blocks.
+        columns = (
+            np.concatenate([c] * len(wanted)) for c in (self.mean, self.variance, self.extra)
+        )
+        every = np.repeat(wanted, len(self))
+        rows = np.asarray(per_point(self.likelihood, "predictive_quantile", every, *columns))
+        quantiles: Float[Array, "levels points"] = on_device(rows.reshape(len(wanted), len(self)))
+        return quantiles
 
     def cdf(self, y: Any, *, strict: Any = False) -> Points:
         """P(Y ≤ y), or P(Y < y) if `strict` (NaN where y is NaN)."""
@@ -67,11 +78,14 @@ class Marginals(eqx.Module):
         missing = np.isnan(values)
         stand_in = values[np.argmin(missing)] if len(values) else 0.0
         density = self._each("log_predictive_density", np.where(missing, stand_in, values))
-        return jnp.where(missing, jnp.nan, density)
+        answer: Points = on_device(np.where(missing, np.nan, np.asarray(density)))
+        return answer
 
     def _each(self, method: str, first: np.ndarray) -> Points:
-        columns = (self.mean, self.variance, self.extra)
-        return per_point(self.likelihood, method, first, *columns)
+        answer: Points = per_point(
+            self.likelihood, method, first, self.mean, self.variance, self.extra
+        )
+        return answer
 
     def _supported(self, y: Any) -> np.ndarray:
         values = as_targets(y, len(self))
@@ -83,7 +97,7 @@ def marginals_at(posterior: Any, x_new: Any, **extras: Any) -> Marginals:
     """The prediction of a posterior at new points; extras are those of `predict_y`."""
     mean, variance = posterior.predict_f(x_new)
     likelihood = posterior.model.likelihood
-    extra = jnp.asarray(extra_values(likelihood, len(mean), extras))
+    extra = on_device(np.asarray(extra_values(likelihood, len(mean), extras)))
     return Marginals(likelihood, mean, variance, extra)
 
 

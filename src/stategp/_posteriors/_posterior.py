@@ -18,22 +18,12 @@ from stategp._data import (
 )
 from stategp._inference import Certificate, ChainSites, FitResult, infer
 from stategp._models import GP
+from stategp._posteriors._at_points import component_moments, predict
 from stategp._posteriors._leave_one_out import as_fitted, without_each
-from stategp._posteriors._prediction import (
-    Chain,
-    Latent,
-    Points,
-    Predicts,
-    States,
-    component_moments,
-    padded,
-    per_point,
-    predict,
-    sample,
-    summands_of,
-)
+from stategp._posteriors._pointwise import Latent, Points, per_point
+from stategp._posteriors._prediction import Chain, Predicts, States, sample
 from stategp._posteriors._tells_states import TellsStates
-from stategp._runtime import as_count, as_key, is_traced, pad_last, refuse_traced
+from stategp._runtime import as_count, as_key, is_traced, on_device, refuse_traced
 from stategp.chain import PairMarginals
 
 
@@ -72,9 +62,7 @@ class Posterior(Predicts, TellsStates):
         >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
         >>> mean, variance = posterior.predict_f([0.5, 10.0])
         """
-        x = self._points(x_new)
-        mean, variance = predict(self.chain, padded(x))
-        return mean[: len(x)], variance[: len(x)]
+        return predict(self.chain, self._points(x_new))
 
     def sample_f(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
@@ -92,26 +80,19 @@ class Posterior(Predicts, TellsStates):
         if count == 0 or len(x) == 0:
             latents = () if len(self.model.kernels) == 1 else (len(self.model.kernels),)
             return jnp.zeros((count, len(x), *latents))
-        f = sample(self.chain, as_key(key), padded(x), count, self._negative)
-        return f[:, : len(x)]
+        return sample(self.chain, as_key(key), x, count, self._negative)
 
     def components(self, x_new: Any) -> dict[str, tuple[Points, Points]]:
         """Mean and variance of each component of the kernel, by name (without the mean function).
 
         With several latent functions the names start with the number of the function: "1.cosine".
         """
-        x = self._points(x_new)
-        summands = [summands_of(kernel) for kernel in self.model.kernels]
-        moments = component_moments(
-            self.chain,
-            padded(x),
-            tuple(tuple(kernels.values()) for kernels in summands),
-        )
-        several = len(summands) > 1
+        moments = component_moments(self.chain, self._points(x_new))
+        several = len(moments) > 1
         return {
-            f"{number}.{name}" if several else name: (mean[: len(x)], variance[: len(x)])
-            for number, (names, parts) in enumerate(zip(summands, moments, strict=True))
-            for name, (mean, variance) in zip(names, parts, strict=True)
+            f"{number}.{name}" if several else name: pair
+            for number, parts in enumerate(moments)
+            for name, pair in parts.items()
         }
 
     def prior_sample(
@@ -150,14 +131,10 @@ class Posterior(Predicts, TellsStates):
             counts = as_fitted("weights", self.data.weights, 1.0, self.data, relative, observed)
         else:
             counts = observation_weights(weights, len(relative), seen)
-        # One of few sizes, as everywhere: each has to be compiled.
-        size = len(padded(jnp.zeros(len(relative))))
-        columns = (relative, observed, extra, counts)
         if len(relative) == 0:
             return *self.predict_f(x), observed, extra
-        whole = [jnp.asarray(pad_last(np.asarray(column), size)) for column in columns]
-        mean, variance = without_each(self.chain, *whole)
-        return mean[: len(relative)], variance[: len(relative)], observed, extra
+        moments = without_each(self.chain, relative, observed, np.asarray(extra), counts)
+        return *moments, observed, extra
 
     def tail_probability(self, x: Any, y: Any, *, weights: Any = None, **extras: Any) -> Points:
         """The probability of an observation as extreme as each one, given all the others.
@@ -169,10 +146,11 @@ class Posterior(Predicts, TellsStates):
         likelihood = self.model.likelihood
         before = np.ceil(observed) - 1 if likelihood.discrete else observed
         below, strictly = (
-            per_point(likelihood, "predictive_cdf", edge, mean, variance, jnp.asarray(extra))
+            np.asarray(per_point(likelihood, "predictive_cdf", edge, mean, variance, extra))
             for edge in (observed, before)
         )
-        return jnp.minimum(1.0, 2 * jnp.minimum(below, 1 - strictly))
+        probability: Points = on_device(np.minimum(1.0, 2 * np.minimum(below, 1 - strictly)))
+        return probability
 
     def log_marginal_likelihood(self) -> float:
         """The exact log p(y) of the model, computed with inducing points at the data.
@@ -199,8 +177,8 @@ class Posterior(Predicts, TellsStates):
     @property
     def chain(self) -> Chain:
         """What predictions need, padded to one of few sizes."""
-        inducing = np.asarray(self.relative_inducing)
-        return Chain.padded(self.model, inducing, self.data.origin, self.sites, self.marginals)
+        origin, inducing = self._origin, self.relative_inducing
+        return Chain.padded(self.model, np.asarray(inducing), origin, self.sites, self.marginals)
 
     @property
     def _chain(self) -> Chain:
@@ -212,7 +190,8 @@ class Posterior(Predicts, TellsStates):
     def _points(self, x_new: Any) -> Points:
         if is_traced(x_new):
             return traced_inputs("x_new", x_new, self._origin)
-        return jnp.asarray(self._relative("x_new", x_new))
+        points: Points = on_device(self._relative("x_new", x_new))
+        return points
 
     @property
     def _origin(self) -> int | float:

@@ -1,6 +1,7 @@
 """From a chain of states to f at new points: moments, summands, joint samples."""
 
 import abc
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,21 +12,27 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._data import extra_values
 from stategp._files import save
-from stategp._inference import ChainSites, geometry, latent_moments, prior_mean
-from stategp._models import GP, prior_states
+from stategp._inference import ChainSites, geometry
+from stategp._models import GP, bare, prior_states
 from stategp._posteriors._marginals import as_targets, marginals_at
-from stategp._posteriors._pointwise import BLOCK, check_levels
-from stategp._posteriors._pointwise import padded as padded
-from stategp._posteriors._pointwise import per_point as per_point
+from stategp._posteriors._pointwise import Latent, Points, check_levels, padded
 from stategp._posteriors._shown import Shown
-from stategp._projection import Projection
-from stategp._runtime import as_key, pad_last, padded_size
+from stategp._runtime import (
+    as_key,
+    at_once,
+    finishing_compilations,
+    is_traced,
+    on_device,
+    pad_last,
+    padded_size,
+)
 from stategp.chain import PairMarginals, sample_states
 from stategp.kernels import Kernel, Sum
+from stategp.likelihoods import Likelihood
 
-Points = Float[Array, " points"]
-Latent = Float[Array, "points *latents"]  # one column per latent function if there are several
 States = Float[Array, " states"]
+
+_CHEAP = 100_000  # values of f that are drawn in no time
 
 
 class Predicts(Shown):
@@ -98,16 +105,47 @@ class Predicts(Shown):
         >>> posterior.sample_y(0, [0.5, 10.0], num_samples=3).shape
         (3, 2)
         """
-        f_key, y_key = jax.random.split(as_key(key))
+        f_key, y_key = _two_keys(as_key(key))
         f = self.sample_f(f_key, x_new, num_samples)
-        extra = jnp.broadcast_to(self._extra(f.shape[1], extras)[None], f.shape[:2])
-        return self.model.likelihood.sample(y_key, f, extra)
+        extra = np.broadcast_to(self._extra(f.shape[1], extras)[None], f.shape[:2])
+        return _observe(self.model.likelihood, y_key, f, extra)
 
     def _targets(self, y_new: Any, points: int) -> np.ndarray:
         return as_targets(y_new, points)
 
-    def _extra(self, points: int, extras: dict[str, Any]) -> Points:
-        return jnp.asarray(extra_values(self.model.likelihood, points, extras))
+    def _extra(self, points: int, extras: dict[str, Any]) -> np.ndarray:
+        return np.asarray(extra_values(self.model.likelihood, points, extras))
+
+
+@jax.jit
+def _two_keys(key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
+    one, other = jax.random.split(key)
+    return one, other
+
+
+def _observe(
+    likelihood: Likelihood, key: PRNGKeyArray, f: Array, extra: np.ndarray
+) -> Float[Array, "samples points"]:
+    """An observation for every sample of f, drawn for few sizes as the samples are."""
+    if is_traced((key, f)) or f.size == 0:
+        return likelihood.sample(key, f, jnp.asarray(extra))
+    points = padded_size(f.shape[1])
+    shape = (_samples_to_draw(len(f), points), points)
+    more = [(0, shape[0] - f.shape[0]), (0, shape[1] - f.shape[1])]
+    whole = np.pad(np.asarray(f), [*more, *[(0, 0)] * (f.ndim - 2)], mode="edge")
+    with finishing_compilations(forget=False):
+        drawn = at_once(
+            lambda: _draw(bare(likelihood), key, whole, np.pad(extra, more, mode="edge"))
+        )
+    observations: Float[Array, "samples points"] = on_device(
+        np.asarray(drawn)[: f.shape[0], : f.shape[1]]
+    )
+    return observations
+
+
+@jax.jit
+def _draw(likelihood: Likelihood, key: PRNGKeyArray, f: Array, extra: Array) -> Array:
+    return likelihood.sample(key, f, extra)
 
 
 def summands_of(kernel: Kernel) -> dict[str, Kernel]:
@@ -138,72 +176,51 @@ class Chain(NamedTuple):
         size = padded_size(states)
         # The interval after the last state stays last; those put in before it are never read.
         places = np.minimum(np.arange(size + 1), states)
-        sites, marginals = jax.tree.map(lambda leaf: leaf[places], (sites, marginals))
         counts = (np.arange(size + 1) < states) | (np.arange(size + 1) == size)
-        sites = jax.tree.map(
-            lambda leaf: jnp.where(counts.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, 0.0), sites
+
+        def longer(leaf: Any) -> np.ndarray:
+            return np.asarray(leaf)[places]
+
+        def blank(leaf: Any) -> np.ndarray:
+            return np.where(counts.reshape(-1, *[1] * (leaf.ndim - 1)), longer(leaf), 0.0)
+
+        numbers = (
+            pad_last(inducing, size),
+            np.asarray(float(origin)),
+            jax.tree.map(blank, sites),
+            jax.tree.map(longer, marginals),
         )
-        longer = jnp.asarray(pad_last(inducing, size))
-        return Chain(model, longer, jnp.asarray(float(origin)), sites, marginals)
+        return Chain(model, *on_device(numbers))
+
+    @property
+    def bare(self) -> "Chain":
+        """Without what changes no computation, so that models that differ in it share programs."""
+        return self._replace(model=bare(self.model))
 
 
-@jax.jit
-def predict(chain: Chain, x: Points) -> tuple[Latent, Latent]:
-    """In blocks, so that memory beyond the answer stays bounded."""
-
-    def block(x: Points) -> tuple[Latent, Latent]:
-        shape = geometry(chain.model, x, chain.inducing)
-        mean, variance = latent_moments(shape.projections, chain.marginals)
-        return mean + prior_mean(chain.model, x + chain.origin), variance
-
-    if len(x) <= BLOCK:
-        return block(x)
-    moments = jax.lax.map(block, x.reshape(-1, BLOCK))
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), moments)
-
-
-@jax.jit
-def component_moments(
-    chain: Chain,
-    x: Points,
-    summands: tuple[tuple[Kernel, ...], ...],
-) -> list[list[tuple[Points, Points]]]:
-    shape = geometry(chain.model, x, chain.inducing)
-    return [
-        _split(projection, q, kernels)
-        for projection, q, kernels in zip(shape.projections, chain.marginals, summands, strict=True)
-    ]
+def sample(
+    chain: Chain, key: PRNGKeyArray, x: Points, num_samples: int, indefinite: bool
+) -> Float[Array, "samples points *latents"]:
+    """Joint samples of f at points in any order."""
+    whole, plain = padded(x), chain.bare
+    count = _samples_to_draw(num_samples, len(whole))
+    if is_traced((key, x)):
+        return _sample(plain, key, whole, count, indefinite)[:num_samples, : len(x)]
+    with finishing_compilations(forget=False):
+        drawn = np.asarray(at_once(lambda: _sample(plain, key, whole, count, indefinite)))
+    functions: Float[Array, "samples points *latents"] = on_device(drawn[:num_samples, : len(x)])
+    return functions
 
 
-def _split(
-    projection: Projection, marginals: PairMarginals, summands: tuple[Kernel, ...]
-) -> list[tuple[Points, Points]]:
-    """Each summand owns consecutive parts of the state: the weights of the others become zero."""
-    dims = np.arange(len(projection.weights) // 2)
-    moments, first_dim, first_block = [], 0, 0
-    for kernel in summands:
-        in_summand = (dims >= first_dim) & (dims < first_dim + kernel.state_dim)
-        blocks = len(kernel.blocks())
-        part = Projection(
-            projection.interval,
-            tuple(
-                projection.weights[i] if mine else jnp.zeros_like(projection.weights[i])
-                for i, mine in enumerate(np.tile(in_summand, 2))
-            ),
-            projection.residual[first_block : first_block + blocks],
-        )
-        moments.append(part.marginals(marginals))
-        first_dim, first_block = first_dim + kernel.state_dim, first_block + blocks
-    return moments
+def _samples_to_draw(wanted: int, points: int) -> int:
+    """One of few numbers, if samples are cheap: 1, 4, 16, 64, …"""
+    enough = 4 ** math.ceil(math.log(max(wanted, 1), 4) - 1e-9)
+    return enough if enough * points <= _CHEAP else wanted
 
 
 @jax.jit(static_argnames=("num_samples", "indefinite"))
-def sample(
-    chain: Chain,
-    key: PRNGKeyArray,
-    x: Points,
-    num_samples: int,
-    indefinite: bool,
+def _sample(
+    chain: Chain, key: PRNGKeyArray, x: Points, num_samples: int, indefinite: bool
 ) -> Float[Array, "samples points *latents"]:
     """The paper's sampler: a prior sample, corrected by what the states say (appendix A.2)."""
     model, inducing = chain.model, chain.inducing

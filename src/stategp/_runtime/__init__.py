@@ -6,22 +6,26 @@ from stategp._runtime._keys import as_count, as_key
 from stategp._runtime._memory import make_room
 from stategp._runtime._progress import Progress
 from stategp._runtime._shapes import (
+    least_size,
     pad_inducing,
     pad_last,
     padded_blocks,
     padded_size,
 )
-from stategp._runtime._tracing import is_traced, refuse_traced
+from stategp._runtime._tracing import at_once, is_traced, on_device, refuse_traced
 from stategp._runtime._writing import replacing
 
 __all__ = [
     "Progress",
     "as_count",
     "as_key",
+    "at_once",
     "finishing_compilations",
     "is_traced",
     "keep_compiled_programs",
+    "least_size",
     "make_room",
+    "on_device",
     "pad_inducing",
     "pad_last",
     "padded_blocks",

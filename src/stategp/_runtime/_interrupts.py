@@ -19,10 +19,11 @@ _PAUSE = 0.05  # seconds between looks at whether it is done
 
 
 @contextlib.contextmanager
-def finishing_compilations() -> Iterator[None]:
+def finishing_compilations(*, forget: bool = True) -> Iterator[None]:
     """Inside, Ctrl-C raises KeyboardInterrupt between compilations, not amid one.
 
-    Where nothing is left to do after the compilation that it came in, it is forgotten.
+    Where nothing is left to do after the compilation that it came in, it is forgotten, so that what
+    has been learned is not lost; or else, with `forget=False`, raised at the end.
     """
     usual = signal.getsignal(signal.SIGINT)
     main = threading.current_thread() is threading.main_thread()
@@ -37,6 +38,8 @@ def finishing_compilations() -> Iterator[None]:
         with patience.lock:  # after this nobody calls any more
             patience.over.set()
         signal.signal(signal.SIGINT, usual)
+    if patience.waiting and not forget:
+        raise KeyboardInterrupt
 
 
 class _Patience:

@@ -8,20 +8,36 @@ import math
 
 import numpy as np
 
-_SMALLEST = 16
-_DOUBLING = 1024  # up to here sizes double; above, eight of them lie between n and 2n
+_SMALLEST = 64
+_GROWTH = 4  # up to `_FEW` each size is this many times the one before
+_FEW = 16_384  # above, eight sizes lie between n and 2n
+_UNNOTICED = 2**18  # numbers that are computed in about a millisecond
 
 
-def padded_size(count: int) -> int:
-    """The smallest of the few sizes that is at least `count`.
+def padded_size(count: int, least: int = _SMALLEST) -> int:
+    """The smallest of the few sizes that is at least `count`, and at least `least`.
 
-    >>> padded_size(3), padded_size(700), padded_size(100_000)
-    (16, 1024, 106496)
+    >>> padded_size(3), padded_size(700), padded_size(700, least=4096), padded_size(100_000)
+    (64, 1024, 4096, 106496)
     """
-    if count <= _DOUBLING:
-        return max(_SMALLEST, 1 << max(count - 1, 0).bit_length())
+    size = min(least, _FEW)
+    while size < min(count, _FEW):
+        size *= _GROWTH
+    if count <= _FEW:
+        return min(size, _FEW)
     step = 1 << max((count - 1).bit_length() - 4, 0)
     return -(-count // step) * step
+
+
+def least_size(numbers: int) -> int:
+    """The smallest size worth a program of its own, if every entry holds so many numbers.
+
+    Programs for fewer entries would run no faster than they are noticed.
+
+    >>> least_size(9), least_size(121)
+    (16384, 2048)
+    """
+    return min(_FEW, max(_SMALLEST, 1 << (_UNNOTICED // max(numbers, 1)).bit_length() - 1))
 
 
 def padded_blocks(blocks: float | int) -> int:
@@ -41,6 +57,6 @@ def pad_last(array: np.ndarray, size: int) -> np.ndarray:
     return np.pad(array, widths, mode="edge")
 
 
-def pad_inducing(locations: np.ndarray) -> np.ndarray:
+def pad_inducing(locations: np.ndarray, least: int = _SMALLEST) -> np.ndarray:
     """Repeat the last inducing location up to one of few sizes: q and its bound stay the same."""
-    return pad_last(locations, padded_size(len(locations)))
+    return pad_last(locations, padded_size(len(locations), least))

@@ -4,6 +4,7 @@ Checking data, choosing sizes and watching a search need numbers, and inside `ja
 or `jax.grad` there are none yet. The functions that need them say so here, all in the same words.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -24,3 +25,21 @@ def refuse_traced(name: str, *values: Any) -> None:
 def is_traced(values: Any) -> bool:
     """Whether anything among the leaves of the values is being traced by JAX."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+
+
+def at_once(compute: Callable[[], Any]) -> Any:
+    """What a compiled function of numbers says, also where JAX is tracing something else."""
+    answer = compute()
+    if is_traced(answer):  # it has become a part of what is traced
+        with jax.ensure_compile_time_eval():
+            return compute()
+    return answer
+
+
+def on_device(values: Any) -> Any:
+    """NumPy arrays as JAX has them: numbers also where JAX is tracing something else.
+
+    No program is compiled for it, as `jnp.asarray` does for every shape.
+    """
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(values)

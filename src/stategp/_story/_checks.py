@@ -8,11 +8,11 @@ for any likelihood. Where F has a step (counts), F(y) is drawn uniformly from th
 import dataclasses
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
 from stategp._posteriors import Marginals, Posterior
+from stategp._runtime import on_device
 
 _MOST = 16_384  # observations looked at; one block of predictions
 _RUNS = 16  # of neighbouring observations, for the autocorrelation
@@ -57,7 +57,7 @@ def check(
     relative, y = np.asarray(data.x)[together], np.asarray(data.y)[together]
     x = user_units(relative, data.origin, len(together))
     alone = posterior.leave_one_out(x, y, **extras_at(posterior, together))
-    extra = jnp.asarray(np.asarray(data.extra)[together])
+    extra = on_device(np.asarray(data.extra)[together])
     predicted = Marginals(posterior.model.likelihood, *alone, extra)
 
     upper = np.asarray(predicted.cdf(y))

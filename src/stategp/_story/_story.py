@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
@@ -257,8 +256,7 @@ def _function(there: Marginals, level: float) -> Band | None:
         return None
     latent = Band.of(there.mean, there.variance, level)
     middle, one, other = (
-        np.asarray(there.likelihood.moments(jnp.asarray(f), there.extra)[0])
-        for f in (latent.mean, latent.lower, latent.upper)
+        np.asarray(there.expected(f)) for f in (latent.mean, latent.lower, latent.upper)
     )
     return Band(middle, np.minimum(one, other), np.maximum(one, other))
 

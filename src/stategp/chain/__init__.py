@@ -26,6 +26,7 @@ from stategp.chain._sites import (
     Transitions,
     expected_log_sites,
     prior_transitions,
+    step_transitions,
 )
 from stategp.chain._square_root import Scalars, careful_log_evidence, careful_marginals
 from stategp.chain._sweep import (
@@ -37,6 +38,7 @@ from stategp.chain._sweep import (
     kl_to_prior,
     local_log_normaliser,
     log_normaliser,
+    sample_prior_states,
     sample_states,
     sweep,
 )
@@ -76,6 +78,8 @@ __all__ = [
     "psd_solve",
     "reverse_subset_inverse",
     "sample",
+    "sample_prior_states",
     "sample_states",
+    "step_transitions",
     "sweep",
 ]

@@ -5,19 +5,24 @@ recursion back gives the derivatives of its result in the moments of every state
 those in all else are local. Covariances are updated in Joseph's form, a sum of positive
 semi-definite terms, which holds its digits when the noise is many orders below the signal.
 
+On a CPU this is the compiled kernel of `_native/evidence.hpp`, which also knows blocks, steps of
+equal length and steady states. What follows is its twin in JAX.
+
 The compiler makes one kernel of a loop whose step is small enough, some ten times faster than a
 loop that calls several. So for states of one or two dimensions the loops carry on the recursion
 and nothing else, and what is local to a state is computed for all states side by side.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
+from stategp import _native
 from stategp._linalg import apply, dot, outer, symmetric, times
 from stategp.chain._sites import Transitions
 
@@ -37,24 +42,80 @@ class _Seen(NamedTuple):
     surprise: Float[Array, ""]
 
 
-@jax.custom_vjp
 def log_evidence(
-    transitions: Transitions,
+    steps: Transitions,
     emission: Float[Array, " dim"],
     value: Float[Array, " states"],
     precision: Float[Array, " states"],
+    *,
+    which: Int[Array | np.ndarray, " states"] | None = None,
+    blocks: tuple[int, ...] = (),
+    steady: bool = True,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """log ∫ p(s) ∏ exp(−½ precision (value − h·s)²) ds, and its possible rounding error.
 
+    Step n leads to state n, the first from nothing; if `which` is given, step `which[n]` does.
+    `blocks` are the sizes of independent parts of the state, outside of which A and Q are zero.
+    `steady` allows the compiled kernel to stop updating covariances that stand still to rounding.
     An observation of precision 0 is ignored. For deterministic kernels the variance of f falls to
     that of the noise, but the covariances it is computed from keep rounding errors on the scale of
     the signal: use `careful_log_evidence` for those.
     """
-    return _forward(transitions, emission, value, precision)[0]
+    states = len(value)
+    if which is None:
+        which, steps = np.arange(states), Transitions(steps.A[:states], steps.Q[:states])
+    if _native.in_use(steps.A, emission, value, precision):
+        blocks = blocks or (len(emission),)
+        return _compiled(
+            steps, emission, value, precision, jnp.asarray(which, jnp.int32), blocks, steady
+        )
+    return _traced(Transitions(steps.A[which], steps.Q[which]), emission, value, precision)
 
 
-def _forward(transitions: Transitions, h: Any, value: Any, precision: Any) -> tuple[Any, Any]:
-    A, Q = transitions.A[:-1], transitions.Q[:-1]  # beyond the last state nothing is seen
+@partial(jax.custom_jvp, nondiff_argnums=(5, 6))
+def _compiled(
+    steps: Transitions,
+    h: Any,
+    value: Any,
+    precision: Any,
+    which: Any,
+    blocks: tuple[int, ...],
+    steady: bool,
+) -> Any:
+    inputs = (steps.A, steps.Q, which, h, value, precision)
+    attributes = {"blocks": np.asarray(blocks, np.int64), "steady": steady}
+    return tuple(_native.call("evidence", [(), ()], *inputs, **attributes))
+
+
+@_compiled.defjvp
+def _compiled_jvp(blocks: tuple[int, ...], steady: bool, primals: Any, tangents: Any) -> Any:
+    steps, h, value, precision, which = primals
+    moved = [steps.A, steps.Q, h, value, precision]
+    attributes = {"blocks": np.asarray(blocks, np.int64), "steady": steady}
+    log_density, rounding, *slopes = _native.call(
+        "evidence_gradient",
+        [(), (), *(leaf.shape for leaf in moved)],
+        steps.A, steps.Q, which, h, value, precision, **attributes,
+    )  # fmt: skip
+    changes = [
+        jnp.sum(slope * change)
+        for slope, change in zip(slopes, jax.tree.leaves(tangents[:4]), strict=True)
+    ]
+    return (log_density, rounding), (sum(changes, start=jnp.zeros(())), jnp.zeros(()))
+
+
+@jax.custom_vjp
+def _traced(
+    steps: Transitions,
+    emission: Float[Array, " dim"],
+    value: Float[Array, " states"],
+    precision: Float[Array, " states"],
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    return _forward(steps, emission, value, precision)[0]
+
+
+def _forward(steps: Transitions, h: Any, value: Any, precision: Any) -> tuple[Any, Any]:
+    A, Q = steps.A, steps.Q
 
     def step(before: Moments, at_state: Any) -> Moments:
         seen = _see(before, h, *at_state)
@@ -129,12 +190,11 @@ def _backward(kept: Any, cotangents: tuple[Float[Array, ""], Float[Array, ""]]) 
 
     inputs = ((gain, weight, pull), A, (before, seen))
     _, (d_A, d_Q, d_h, d_value, d_precision) = _walk(step, local, len(h), inputs, reverse=True)
-    d_A, d_Q = (jnp.pad(leaf, ((0, 1), (0, 0), (0, 0))) for leaf in (d_A, d_Q))
     derivatives = (Transitions(d_A, d_Q), jnp.sum(d_h, axis=0), d_value, d_precision)
     return jax.tree.map(lambda leaf: cotangents[0] * leaf, derivatives)
 
 
-log_evidence.defvjp(_forward, _backward)
+_traced.defvjp(_forward, _backward)
 
 
 def _walk(

@@ -9,12 +9,14 @@ The price: where sites are many orders of magnitude more precise than the prior,
 digits (about rounding × their ratio), which the filter keeps.
 """
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from stategp import _native
 from stategp._linalg import psd_cholesky, symmetric
 from stategp.chain._sites import Elements, PairMarginals, Sites, Transitions, absorb_one
 
@@ -59,6 +61,29 @@ def sweep_indefinite(
     transitions: Transitions, sites: Sites
 ) -> tuple[PairMarginals, Float[Array, ""], Potentials]:
     """Pair marginals, log Z and messages as `sweep`; NaN if prior × sites is not a Gaussian."""
+    if _native.in_use(transitions.A, sites.linear):
+        return _compiled_sweep(transitions, sites)
+    return _traced_sweep(transitions, sites)
+
+
+@jax.custom_jvp
+def _compiled_sweep(transitions: Transitions, sites: Sites) -> Any:
+    intervals, dim, _ = transitions.A.shape
+    vector, matrix = (intervals, dim), (intervals, dim, dim)
+    mean, covariance, log_normaliser, *around = _native.call(
+        "sweep_indefinite",
+        [(intervals, 2 * dim), (intervals, 2 * dim, 2 * dim), (), vector, matrix, vector, matrix],
+        *jax.tree.leaves((transitions, sites)),
+    )
+    return PairMarginals(mean, covariance), log_normaliser, Potentials(*around)
+
+
+@_compiled_sweep.defjvp
+def _compiled_sweep_jvp(primals: Any, tangents: Any) -> Any:
+    return jax.jvp(_traced_sweep, primals, tangents)
+
+
+def _traced_sweep(transitions: Transitions, sites: Sites) -> Any:
     elements, eta, J = eliminate(transitions, sites)
     dim = eta.shape[-1]
 
@@ -86,6 +111,12 @@ def local_from_potentials(
     transitions: Transitions, sites: Sites, around: Potentials
 ) -> Float[Array, ""]:
     """Same derivatives as log Z, interval by interval: E over the left state of each potential."""
+    if _native.in_use(transitions.A, sites.linear):
+        return compiled_local(transitions, sites, jax.lax.stop_gradient(around))
+    return _traced_local(transitions, sites, around)
+
+
+def _traced_local(transitions: Transitions, sites: Sites, around: Potentials) -> Float[Array, ""]:
 
     def one(transition: Transitions, site: Sites, near: Potentials) -> Float[Array, ""]:
         element = _with_later(transition, site, near.eta, near.J)
@@ -93,6 +124,37 @@ def local_from_potentials(
         return element.eta @ near.mean - jnp.sum(element.J * second) / 2 + element.log_scale
 
     return jnp.sum(jax.vmap(one)(transitions, sites, around))
+
+
+@jax.custom_jvp
+def compiled_local(transitions: Transitions, sites: Sites, messages: Any) -> Any:
+    """A function with the derivatives of log Z for fixed messages of either kind of sweep."""
+    return jnp.zeros(())
+
+
+@partial(compiled_local.defjvp, symbolic_zeros=True)
+def _compiled_local_jvp(primals: Any, tangents: Any) -> Any:
+    transitions, sites, messages = primals
+    moved = jax.tree.leaves(tangents[:2], is_leaf=_is_zero)
+    intervals, dim, _ = transitions.A.shape
+    # The derivatives in the sites are computed only where somebody asks for them.
+    rows = intervals * (not all(_is_zero(leaf) for leaf in moved[2:]))
+    slopes = _native.call(
+        "local_gradient",
+        [(intervals, dim, dim)] * 2 + [(rows, 2 * dim), (rows, 2 * dim, 2 * dim)],
+        *jax.tree.leaves((transitions, sites, messages)),
+        potentials=isinstance(messages, Potentials),
+    )
+    changes = [
+        jnp.sum(slope * tangent)
+        for slope, tangent in zip(slopes, moved, strict=True)
+        if not _is_zero(tangent)
+    ]
+    return jnp.zeros(()), sum(changes, start=jnp.zeros(()))
+
+
+def _is_zero(tangent: Any) -> bool:
+    return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
 
 
 def sample_indefinite(

@@ -15,9 +15,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._linalg import apply, dot, in_entries, symmetric, tilt, times, transpose
+from stategp._runtime import on_device
 from stategp.chain._block_tridiagonal import BlockTridiagonal, reverse_subset_inverse
 from stategp.chain._parameterisations import MeanCholesky
 from stategp.kernels import Kernel
@@ -39,7 +41,8 @@ class Sites(eqx.Module):
     @staticmethod
     def zeros(intervals: int, dim: int) -> "Sites":
         """Sites without information: q is the prior."""
-        return Sites(jnp.zeros((intervals, 2 * dim)), jnp.zeros((intervals, 2 * dim, 2 * dim)))
+        shape = (intervals, 2 * dim)
+        return Sites(*on_device((np.zeros(shape), np.zeros((*shape, 2 * dim)))))
 
     def mix(self, other: "Sites", step: float | Float[Array, ""]) -> "Sites":
         """(1 − step) self + step other: a natural-gradient step."""
@@ -94,7 +97,12 @@ class Elements(eqx.Module):
 
 def prior_transitions(kernel: Kernel, inducing: Float[Array, " states"]) -> Transitions:
     """The prior of the states at ordered locations, with the empty intervals at both ends."""
-    steps = jnp.diff(inducing)
+    steps = step_transitions(kernel, jnp.diff(inducing))
+    return jax.tree.map(lambda leaf: jnp.pad(leaf, ((0, 1), (0, 0), (0, 0))), steps)
+
+
+def step_transitions(kernel: Kernel, steps: Float[Array, " steps"]) -> Transitions:
+    """The prior of a first state, and of states that are steps away from the one before."""
     if in_entries(kernel.state_dim, steps.shape):
         entries = jax.lax.optimization_barrier(kernel.steps(steps))
         A, Q = (_stack(matrix, steps) for matrix in entries)
@@ -102,7 +110,7 @@ def prior_transitions(kernel: Kernel, inducing: Float[Array, " states"]) -> Tran
         A, Q = (jnp.moveaxis(matrix, -1, 0) for matrix in kernel.step_matrices(steps))
     nothing = jnp.zeros((1, kernel.state_dim, kernel.state_dim))
     start = kernel.stationary_covariance()[None]
-    return Transitions(jnp.concatenate([nothing, A, nothing]), jnp.concatenate([start, Q, nothing]))
+    return Transitions(jnp.concatenate([nothing, A]), jnp.concatenate([start, Q]))
 
 
 def _stack(

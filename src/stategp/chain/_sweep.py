@@ -1,16 +1,19 @@
 """From prior × sites to pair marginals and log Z: a Kalman filter and smoother over intervals.
 
-Both passes are recursions along the chain (`_recursion` runs them as fast as the device allows).
-Everything else is the same small computation for each interval, side by side. Inside, intervals
-lie along the last axis of every array.
+On a CPU the compiled kernels of `_native/sweep.hpp` do this. What follows is the same for other
+devices, and for derivatives of the sweep itself. Both passes are recursions along the chain
+(`_recursion` runs them as fast as the device allows). Everything else is the same small computation
+for each interval, side by side. Inside, intervals lie along the last axis of every array.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from stategp import _native
 from stategp._linalg import (
     apply,
     dot,
@@ -25,6 +28,7 @@ from stategp._linalg import (
 )
 from stategp.chain._information import (
     Potentials,
+    compiled_local,
     local_from_potentials,
     sample_indefinite,
     sweep_indefinite,
@@ -60,12 +64,12 @@ class Messages(NamedTuple):
 
     `before` is the left state given all earlier sites. The later sites act on the right state
     through the derivatives of log Z in its predicted mean (`pull`) and covariance (`stretch`).
-    All are kept in the blocks in which the chain is swept, along the first axis.
     """
 
-    before: _Gaussians
-    pull: Float[Array, "*blocks dim intervals"]
-    stretch: Float[Array, "*blocks dim dim intervals"]
+    before_mean: Float[Array, "*intervals dim"]
+    before_covariance: Float[Array, "*intervals dim dim"]
+    pull: Float[Array, "*intervals dim"]
+    stretch: Float[Array, "*intervals dim dim"]
 
 
 class Swept(NamedTuple):
@@ -87,6 +91,12 @@ def sweep(
     """
     if indefinite:
         return Swept(*sweep_indefinite(transitions, sites))
+    if how is None and _native.in_use(transitions.A, sites.linear):
+        return _compiled_sweep(transitions, sites)
+    return _traced_sweep(transitions, sites, how)
+
+
+def _traced_sweep(transitions: Transitions, sites: Sites, how: How | None) -> Swept:
     start = _nothing(transitions.A.shape[-1])
     to_blocks, from_blocks = blocks(*transitions.A.shape[:2])
 
@@ -108,8 +118,34 @@ def sweep(
     _, (before, predicted, backward, log_scales) = over_blocks(
         go_right, start, to_blocks((transitions, sites))
     )
-    _, (pull, stretch, pairs) = over_blocks(go_left, start, (predicted, backward), reverse=True)
-    return Swept(from_blocks(pairs), jnp.sum(log_scales), Messages(before, pull, stretch))
+    _, (*later, pairs) = over_blocks(go_left, start, (predicted, backward), reverse=True)
+    messages = (from_blocks(jnp.moveaxis(part, -1, 1)) for part in (*before, *later))
+    return Swept(from_blocks(pairs), jnp.sum(log_scales), Messages(*messages))
+
+
+@jax.custom_jvp
+def _compiled_sweep(transitions: Transitions, sites: Sites) -> Swept:
+    intervals, dim, _ = transitions.A.shape
+    mean, covariance, log_normaliser, *before = _native.call(
+        "sweep",
+        [
+            (intervals, 2 * dim),
+            (intervals, 2 * dim, 2 * dim),
+            (),
+            (intervals, dim),
+            (intervals, dim, dim),
+        ],
+        transitions.A, transitions.Q, sites.linear, sites.precision,
+    )  # fmt: skip
+    later = _native.call(
+        "later_sites", [(intervals, dim), (intervals, dim, dim)], *before, mean, covariance
+    )
+    return Swept(PairMarginals(mean, covariance), log_normaliser, Messages(*before, *later))
+
+
+@_compiled_sweep.defjvp
+def _compiled_sweep_jvp(primals: Any, tangents: Any) -> Any:
+    return jax.jvp(partial(_traced_sweep, how=None), primals, tangents)
 
 
 def _kept(computed: Any) -> Any:
@@ -135,20 +171,27 @@ def local_log_normaliser(
     """
     if isinstance(messages, Potentials):
         return local_from_potentials(transitions, sites, messages)
+    if _native.in_use(transitions.A, sites.linear):
+        return compiled_local(transitions, sites, jax.lax.stop_gradient(messages))
+    return _traced_local(transitions, sites, messages)
 
+
+def _traced_local(transitions: Transitions, sites: Sites, messages: Messages) -> Float[Array, ""]:
     @jax.checkpoint
     def one_block(
         total: Float[Array, ""], inputs: tuple[Transitions, Sites, Messages]
     ) -> tuple[Float[Array, ""], None]:
         prior, site, near = inputs
+        near = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), near)
         elements = absorb(prior, site)
-        updated, log_scales = _update(near.before, elements)
+        before = _Gaussians(near.before_mean, near.before_covariance)
+        updated, log_scales = _update(before, elements)
         right = _predict(updated, elements)
         later = jnp.sum(near.pull * right.mean) + jnp.sum(near.stretch * right.covariance)
         return total + jnp.sum(log_scales) + later, None
 
     to_blocks, _ = blocks(*transitions.A.shape[:2])
-    inputs = (*to_blocks((transitions, sites)), messages)
+    inputs = to_blocks((transitions, sites, messages))
     return over_blocks(one_block, jnp.zeros(()), inputs)[0]
 
 
@@ -333,6 +376,24 @@ def follow(
 ) -> Float[Array, "dim samples intervals"]:
     """The states that a chain of affine maps passes through, the one before each map."""
 
+    if _native.in_use(maps.matrix, maps.offset, start):
+        return _compiled_follow(maps, start, reverse)
+    return _traced_follow(maps, start, reverse)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _compiled_follow(maps: Affine, start: Array, reverse: bool) -> Array:
+    matrix, offset = (jnp.moveaxis(leaf, -1, 0) for leaf in maps)
+    (states,) = _native.call("follow", [offset.shape], matrix, offset, start, reverse=reverse)
+    return jnp.moveaxis(states, 0, -1)
+
+
+@_compiled_follow.defjvp
+def _compiled_follow_jvp(reverse: bool, primals: Any, tangents: Any) -> Any:
+    return jax.jvp(partial(_traced_follow, reverse=reverse), primals, tangents)
+
+
+def _traced_follow(maps: Affine, start: Array, reverse: bool) -> Array:
     def step(state: Float[Array, "..."], one: Affine) -> Float[Array, "..."]:
         return times(one.matrix, state) + one.offset
 
@@ -341,6 +402,34 @@ def follow(
         return Affine(times(second.matrix, first.matrix), moved)
 
     return recurse(step, combine, maps, start, reverse=reverse)
+
+
+def sample_prior_states(
+    steps: Transitions, white: Float[Array, "dim samples steps"]
+) -> Float[Array, "dim samples steps"]:
+    """Joint samples of the states that steps from nothing lead to, from white noise."""
+    if _native.in_use(steps.A, white):
+        return _compiled_prior_samples(steps, white)
+    return _traced_prior_samples(steps, white)
+
+
+@jax.custom_jvp
+def _compiled_prior_samples(steps: Transitions, white: Array) -> Array:
+    noise = jnp.transpose(white, (2, 1, 0))
+    (states,) = _native.call("prior_samples", [noise.shape], steps.A, steps.Q, noise)
+    return jnp.transpose(states, (2, 1, 0))
+
+
+@_compiled_prior_samples.defjvp
+def _compiled_prior_samples_jvp(primals: Any, tangents: Any) -> Any:
+    return jax.jvp(_traced_prior_samples, primals, tangents)
+
+
+def _traced_prior_samples(steps: Transitions, white: Array) -> Array:
+    A, Q = (jnp.moveaxis(leaf, 0, -1) for leaf in (steps.A, steps.Q))
+    noise = times(psd_cholesky(Q), white)
+    before = _traced_follow(Affine(A, noise), jnp.zeros(noise.shape[:2]), reverse=False)
+    return times(A, before) + noise
 
 
 def sample_states(
@@ -354,12 +443,33 @@ def sample_states(
     """Joint samples of the states, drawn from the last to the first."""
     if indefinite:
         return sample_indefinite(transitions, sites, key, num_samples)
+    intervals, dim, _ = transitions.A.shape
+    white = jax.random.normal(key, (dim, num_samples, intervals))
+    if _native.in_use(transitions.A, sites.linear):
+        return _compiled_samples(transitions, sites, jnp.transpose(white, (2, 1, 0)))
+    return _traced_samples(transitions, sites, white)
+
+
+@jax.custom_jvp
+def _compiled_samples(transitions: Transitions, sites: Sites, white: Array) -> Array:
+    intervals, num_samples, dim = white.shape
+    arrays = jax.tree.leaves((transitions, sites, white))
+    return _native.call("samples", [(num_samples, intervals - 1, dim)], *arrays)[0]
+
+
+@_compiled_samples.defjvp
+def _compiled_samples_jvp(primals: Any, tangents: Any) -> Any:
+    def traced(transitions: Transitions, sites: Sites, white: Array) -> Array:
+        return _traced_samples(transitions, sites, jnp.transpose(white, (2, 1, 0)))
+
+    return jax.jvp(traced, primals, tangents)
+
+
+def _traced_samples(transitions: Transitions, sites: Sites, white: Array) -> Array:
     elements = absorb(transitions, sites)
     updated, _ = _update(_filter(elements, _nothing(len(elements.b)), None), elements)
     backward = _reverse(updated, _predict(updated, elements), elements)
-    dim, intervals = backward.offset.shape
-    white = jax.random.normal(key, (dim, num_samples, intervals))
     noise = times(psd_cholesky(backward.covariance), white)
     maps = Affine(backward.gain, backward.offset[:, None] + noise)
-    rights = follow(maps, jnp.zeros((dim, num_samples)), reverse=True)
+    rights = _traced_follow(maps, jnp.zeros(white.shape[:2]), reverse=True)
     return jnp.transpose(rights[..., :-1], (1, 2, 0))  # the last interval has no right end

@@ -110,8 +110,8 @@ def quantile(
         return likelihood.predictive_cdf(y, mean, variance, extra)
 
     if likelihood.outcomes is not None:
-        passed = [below(jnp.full_like(level, k)) < level for k in range(likelihood.outcomes - 1)]
-        return jnp.sum(jnp.stack(passed), axis=0).astype(float)
+        passed = jax.lax.map(below, _first(likelihood.outcomes - 1, level)) < level[None]
+        return jnp.sum(passed, axis=0).astype(float)
 
     coordinate = likelihood.coordinate(mean, variance, extra)
     lowest, highest = likelihood.bounds(extra)
@@ -127,10 +127,16 @@ def quantile(
     y = value(_solve(smooth, level, value if likelihood.discrete else None))
     if not likelihood.discrete:
         return y
-    best = jnp.ceil(y) + 1
-    for candidate in (jnp.ceil(y), jnp.ceil(y) - 1):
-        best = jnp.where(below(candidate) >= level, candidate, best)
-    return best
+    candidates = jnp.stack([jnp.ceil(y) - 1, jnp.ceil(y)])
+    reached = jax.lax.map(below, candidates) >= level[None]
+    best = jnp.where(reached[1], candidates[1], jnp.ceil(y) + 1)
+    return jnp.where(reached[0], candidates[0], best)
+
+
+def _first(count: int, like: Values) -> Float[Array, "count *points"]:
+    """The numbers 0, 1, …, each for every point."""
+    numbers = jnp.arange(float(count)).reshape(count, *[1] * like.ndim)
+    return jnp.broadcast_to(numbers, (count, *like.shape))
 
 
 class _Bracket(NamedTuple):
@@ -183,11 +189,11 @@ def _solve(cdf: Function, level: Values, whole: Function | None) -> Values:
         rest = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), moved[1:], state[1:])
         return _Bracket(moved.step, *rest)
 
-    start = jnp.arcsinh(target)
+    # From here the first guess is that of a normal distribution, target = sinh z.
     far, zeros = jnp.full_like(level, _FARTHEST), jnp.zeros_like(level)
     never = jnp.zeros(level.shape, dtype=bool)
     nothing = _Bracket(jnp.zeros((), dtype=int), -far, far, zeros, zeros, zeros + 1, never)
-    return jax.lax.while_loop(proceed, improve, look(nothing, start)).upper
+    return jax.lax.while_loop(proceed, improve, nothing).upper
 
 
 def crps(
@@ -199,8 +205,8 @@ def crps(
         return likelihood.predictive_cdf(u, mean, variance, extra)
 
     if likelihood.outcomes is not None:
-        levels = [jnp.full_like(y, k) for k in range(likelihood.outcomes - 1)]
-        return sum(((below(k) - (k >= y)) ** 2 for k in levels), jnp.zeros_like(y))
+        levels = _first(likelihood.outcomes - 1, y)
+        return jnp.sum((jax.lax.map(below, levels) - (levels >= y[None])) ** 2, axis=0)
 
     coordinate = likelihood.coordinate(mean, variance, extra)
     lowest, highest = likelihood.bounds(extra)
@@ -213,8 +219,14 @@ def crps(
         left = jnp.maximum(left, coordinate.of(jnp.zeros_like(y) + lowest))
         right = jnp.minimum(right, coordinate.of(jnp.zeros_like(y) + highest))
 
-    def side(start: Values, end: Values, square: Function) -> Values:
+    def side(total: Values, ends: tuple[Values, Values, Array]) -> tuple[Values, None]:
         """The integral of a square between two z, one of them that of y."""
+        start, end, over = ends
+
+        def square(u: Values) -> Values:  # of the probability below y, of its complement above
+            inside = jnp.clip(u, lowest, highest)
+            probability = likelihood.continued_cdf(inside, mean, variance, extra)
+            return jnp.where(over, 1 - probability, probability) ** 2
 
         def panel(total: Values, number: Array) -> tuple[Values, None]:
             first = start + (end - start) * number / _PANELS
@@ -237,32 +249,27 @@ def crps(
                 ends = [centre - spread, centre + spread]
                 nodes = [jnp.where(few, e, n) for e, n in zip(ends, nodes, strict=True)]
                 shares = [jnp.where(few, 0.5, share) for share in shares]
-            for node, share in zip(nodes, shares, strict=True):
-                part = width * share * square(jnp.clip(node, lowest, highest))
-                total = total + jnp.where(width > 0, part, 0.0)
-            return total, None
+            squares = jax.lax.map(square, jnp.stack(nodes))
+            part = width * (shares[0] * squares[0] + shares[1] * squares[1])
+            return total + jnp.where(width > 0, part, 0.0), None
 
-        return jax.lax.scan(panel, jnp.zeros_like(y), jnp.arange(float(_PANELS)))[0]
-
-    def probability(u: Values) -> Values:
-        return likelihood.continued_cdf(u, mean, variance, extra)
+        return jax.lax.scan(panel, total, jnp.arange(float(_PANELS)))[0], None
 
     at = coordinate.of(y)
-    under = side(jnp.minimum(left, at), at, lambda u: probability(u) ** 2)
-    over = side(at, jnp.maximum(right, at), lambda u: (1 - probability(u)) ** 2)
-    return jnp.where(jnp.isnan(y), jnp.nan, under + over)
+    starts = jnp.stack([jnp.minimum(left, at), at])
+    ends = jnp.stack([at, jnp.maximum(right, at)])
+    score, _ = jax.lax.scan(side, jnp.zeros_like(y), (starts, ends, jnp.array([False, True])))
+    return jnp.where(jnp.isnan(y), jnp.nan, score)
 
 
 def _extent(coordinate: Coordinate, cdf: Function, like: Values) -> tuple[Values, Values]:
     """Between which z the squares of P and 1 − P matter to an integral over y."""
-    zs = [jnp.full_like(like, z) for z in _SCAN]
-    probabilities = jax.lax.map(cdf, jnp.stack(zs))
-    slopes = jnp.stack([coordinate.slope(z) for z in zs])
+    grid = jnp.broadcast_to(_SCAN.reshape(-1, *[1] * like.ndim), (len(_SCAN), *like.shape))
+    probabilities, slopes = jax.lax.map(lambda z: (cdf(z), coordinate.slope(z)), grid)
     # What is below the accuracy of probabilities would be blown up by the slopes far out.
     below = jnp.where(probabilities > _ACCURACY, probabilities, 0.0) ** 2 * slopes
     above = jnp.where(1 - probabilities > _ACCURACY, 1 - probabilities, 0.0) ** 2 * slopes
     largest = jnp.max(jnp.sqrt(below) * jnp.sqrt(above), axis=0)[None]
-    grid = jnp.stack(zs)
     step = _SCAN[1] - _SCAN[0]
     left = jnp.min(jnp.where(below > _NEGLIGIBLE * largest, grid, _SCAN[-1]), axis=0) - step
     right = jnp.max(jnp.where(above > _NEGLIGIBLE * largest, grid, _SCAN[0]), axis=0) + step

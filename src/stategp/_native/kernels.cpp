@@ -1,0 +1,273 @@
+// The handlers that XLA calls. Arrays may have any number of leading axes, chains that have nothing
+// to do with each other: threads share them.
+#include <thread>
+
+#include "evidence.hpp"
+#include "sweep.hpp"
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi = xla::ffi;
+using Doubles = ffi::Buffer<ffi::F64>;
+using Out = ffi::ResultBuffer<ffi::F64>;
+using Integers = ffi::Buffer<ffi::S32>;
+
+namespace stategp {
+namespace {
+
+template <typename Work>
+auto with_dim(int d, const Work& work) {
+  switch (d) {
+    case 1: return work(Dim<1>(d));
+    case 2: return work(Dim<2>(d));
+    case 3: return work(Dim<3>(d));
+    case 4: return work(Dim<4>(d));
+    case 5: return work(Dim<5>(d));
+    case 6: return work(Dim<6>(d));
+    case 7: case 8: return work(Dim<8>(d));
+    case 9: case 10: case 11: case 12: return work(Dim<12>(d));
+    case 13: case 14: case 15: case 16: return work(Dim<16>(d));
+    default: return work(Dim<0>(d));
+  }
+}
+
+// Independent chains, on as many threads as there are cores if that is worth it.
+template <typename Work>
+ffi::Error for_each(int64_t batch, int64_t states, const Work& work) {
+  try {
+    const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+    const int64_t threads = batch * states < 2000 ? 1 : std::min(batch, cores);
+    if (threads <= 1) {
+      for (int64_t b = 0; b < batch; ++b) work(b);
+      return ffi::Error::Success();
+    }
+    std::vector<std::thread> crew;
+    std::vector<int> failed(threads, 0);
+    for (int64_t t = 0; t < threads; ++t)
+      crew.emplace_back([&, t] {
+        try {
+          for (int64_t b = t; b < batch; b += threads) work(b);
+        } catch (...) {
+          failed[t] = 1;
+        }
+      });
+    for (auto& thread : crew) thread.join();
+    for (int one : failed)
+      if (one) return ffi::Error(ffi::ErrorCode::kResourceExhausted, "stategp: out of memory");
+    return ffi::Error::Success();
+  } catch (const std::exception& problem) {
+    return ffi::Error(ffi::ErrorCode::kInternal, std::string("stategp: ") + problem.what());
+  }
+}
+
+// The number of chains, from the leading axes of an array.
+int64_t chains(const Doubles& array, size_t axes) {
+  int64_t batch = 1;
+  const auto shape = array.dimensions();
+  for (size_t i = 0; i + axes < shape.size(); ++i) batch *= shape[i];
+  return batch;
+}
+
+int64_t axis(const Doubles& array, int from_end) {
+  const auto shape = array.dimensions();
+  return shape[shape.size() - from_end];
+}
+
+Chain chain_of(const Doubles& A, const Doubles& Q, const Doubles& linear, const Doubles& precision,
+               int64_t b) {
+  const int64_t intervals = axis(A, 3), d = axis(A, 1), size = intervals * d;
+  return {intervals, int(d), A.typed_data() + b * size * d, Q.typed_data() + b * size * d,
+          linear.typed_data() + b * 2 * size, precision.typed_data() + b * 4 * size * d};
+}
+
+ffi::Error sweep(Doubles A, Doubles Q, Doubles linear, Doubles precision, Out pair_mean,
+                 Out pair_covariance, Out log_normaliser, Out before_mean,
+                 Out before_covariance) {
+  const int64_t intervals = axis(A, 3), d = axis(A, 1), size = intervals * d;
+  return for_each(chains(A, 3), intervals, [&](int64_t b) {
+    const Sweep work{chain_of(A, Q, linear, precision, b),
+                     before_mean->typed_data() + b * size,
+                     before_covariance->typed_data() + b * size * d,
+                     pair_mean->typed_data() + b * 2 * size,
+                     pair_covariance->typed_data() + b * 4 * size * d};
+    log_normaliser->typed_data()[b] = with_dim(int(d), [&](auto s) { return work.run(s); });
+  });
+}
+
+ffi::Error later_sites(Doubles before_mean, Doubles before_covariance, Doubles pair_mean,
+                       Doubles pair_covariance, Out pull, Out stretch) {
+  const int64_t intervals = axis(before_covariance, 3), d = axis(before_covariance, 1);
+  const int64_t size = intervals * d;
+  return for_each(chains(before_covariance, 3), intervals, [&](int64_t b) {
+    const LaterSites work{intervals,
+                          int(d),
+                          before_mean.typed_data() + b * size,
+                          before_covariance.typed_data() + b * size * d,
+                          pair_mean.typed_data() + b * 2 * size,
+                          pair_covariance.typed_data() + b * 4 * size * d,
+                          pull->typed_data() + b * size,
+                          stretch->typed_data() + b * size * d};
+    with_dim(int(d), [&](auto s) { work.run(s); });
+  });
+}
+
+ffi::Error sweep_indefinite(Doubles A, Doubles Q, Doubles linear, Doubles precision,
+                            Out pair_mean, Out pair_covariance, Out log_normaliser, Out mean,
+                            Out covariance, Out eta, Out J) {
+  const int64_t intervals = axis(A, 3), d = axis(A, 1), size = intervals * d;
+  return for_each(chains(A, 3), intervals, [&](int64_t b) {
+    const SweepIndefinite work{chain_of(A, Q, linear, precision, b),
+                               pair_mean->typed_data() + b * 2 * size,
+                               pair_covariance->typed_data() + b * 4 * size * d,
+                               mean->typed_data() + b * size,
+                               covariance->typed_data() + b * size * d,
+                               eta->typed_data() + b * size,
+                               J->typed_data() + b * size * d};
+    log_normaliser->typed_data()[b] = with_dim(int(d), [&](auto s) { return work.run(s); });
+  });
+}
+
+ffi::Error local_gradient(Doubles A, Doubles Q, Doubles linear, Doubles precision,
+                          Doubles near_mean, Doubles near_covariance, Doubles far_vector,
+                          Doubles far_matrix, Out d_A, Out d_Q, Out d_linear, Out d_precision,
+                          bool potentials) {
+  const int64_t intervals = axis(A, 3), d = axis(A, 1), size = intervals * d;
+  const bool sites = d_linear->element_count() > 0;
+  return for_each(chains(A, 3), intervals, [&](int64_t b) {
+    const LocalGradient work{chain_of(A, Q, linear, precision, b),
+                             potentials,
+                             near_mean.typed_data() + b * size,
+                             near_covariance.typed_data() + b * size * d,
+                             far_vector.typed_data() + b * size,
+                             far_matrix.typed_data() + b * size * d,
+                             d_A->typed_data() + b * size * d,
+                             d_Q->typed_data() + b * size * d,
+                             sites ? d_linear->typed_data() + b * 2 * size : nullptr,
+                             sites ? d_precision->typed_data() + b * 4 * size * d : nullptr};
+    with_dim(int(d), [&](auto s) { work.run(s); });
+  });
+}
+
+ffi::Error prior_samples(Doubles A, Doubles Q, Doubles white, Out states) {
+  const int64_t steps = axis(A, 3), d = axis(A, 1), count = axis(white, 2);
+  return for_each(chains(A, 3), steps, [&](int64_t b) {
+    const PriorSamples work{steps,
+                            int(d),
+                            count,
+                            A.typed_data() + b * steps * d * d,
+                            Q.typed_data() + b * steps * d * d,
+                            white.typed_data() + b * steps * count * d,
+                            states->typed_data() + b * steps * count * d};
+    with_dim(int(d), [&](auto s) { work.run(s); });
+  });
+}
+
+ffi::Error samples(Doubles A, Doubles Q, Doubles linear, Doubles precision, Doubles white,
+                   Out states) {
+  const int64_t intervals = axis(A, 3), d = axis(A, 1), count = axis(white, 2);
+  return for_each(chains(A, 3), intervals, [&](int64_t b) {
+    const Samples work{chain_of(A, Q, linear, precision, b), count,
+                       white.typed_data() + b * intervals * count * d,
+                       states->typed_data() + b * (intervals - 1) * count * d};
+    with_dim(int(d), [&](auto s) { work.run(s); });
+  });
+}
+
+ffi::Error follow(Doubles matrix, Doubles offset, Doubles start, Out states, bool reverse) {
+  const int64_t length = axis(matrix, 3), d = axis(matrix, 1), columns = axis(offset, 1);
+  return for_each(chains(matrix, 3), length, [&](int64_t b) {
+    Follow{length,
+           int(d),
+           columns,
+           reverse,
+           matrix.typed_data() + b * length * d * d,
+           offset.typed_data() + b * length * d * columns,
+           start.typed_data() + b * d * columns,
+           states->typed_data() + b * length * d * columns}
+        .run();
+  });
+}
+
+Series series_of(const Doubles& A, const Doubles& Q, const Integers& which, const Doubles& h,
+                 const Doubles& value, const Doubles& precision, ffi::Span<const int64_t> blocks,
+                 int64_t b) {
+  const int64_t lengths = axis(A, 3), d = axis(A, 1), states = axis(value, 1);
+  return {states,
+          int(d),
+          A.typed_data() + b * lengths * d * d,
+          Q.typed_data() + b * lengths * d * d,
+          which.typed_data() + b * states,
+          h.typed_data() + b * d,
+          value.typed_data() + b * states,
+          precision.typed_data() + b * states,
+          blocks.begin(),
+          int64_t(blocks.size())};
+}
+
+ffi::Error evidence(Doubles A, Doubles Q, Integers which, Doubles h, Doubles value,
+                    Doubles precision, Out log_density, Out rounding,
+                    ffi::Span<const int64_t> blocks, bool steady) {
+  return for_each(chains(A, 3), axis(value, 1), [&](int64_t b) {
+    const Series series = series_of(A, Q, which, h, value, precision, blocks, b);
+    with_dim(series.d, [&](auto s) {
+      Evidence work(s, series, axis(A, 3), steady);
+      work.forward(log_density->typed_data() + b, rounding->typed_data() + b);
+    });
+  });
+}
+
+ffi::Error evidence_gradient(Doubles A, Doubles Q, Integers which, Doubles h, Doubles value,
+                             Doubles precision, Out log_density, Out rounding, Out d_A, Out d_Q,
+                             Out d_h, Out d_value, Out d_precision,
+                             ffi::Span<const int64_t> blocks, bool steady) {
+  const int64_t lengths = axis(A, 3), d = axis(A, 1), states = axis(value, 1);
+  return for_each(chains(A, 3), states, [&](int64_t b) {
+    const Series series = series_of(A, Q, which, h, value, precision, blocks, b);
+    const Derivatives out{d_A->typed_data() + b * lengths * d * d,
+                          d_Q->typed_data() + b * lengths * d * d, d_h->typed_data() + b * d,
+                          d_value->typed_data() + b * states,
+                          d_precision->typed_data() + b * states};
+    with_dim(series.d, [&](auto s) {
+      Evidence work(s, series, lengths, steady);
+      work.forward(log_density->typed_data() + b, rounding->typed_data() + b);
+      work.backward(out);
+    });
+  });
+}
+
+}  // namespace
+}  // namespace stategp
+
+#define STATEGP_ARRAYS1 .Arg<Doubles>()
+#define STATEGP_ARRAYS2 STATEGP_ARRAYS1 STATEGP_ARRAYS1
+#define STATEGP_ARRAYS4 STATEGP_ARRAYS2 STATEGP_ARRAYS2
+#define STATEGP_RESULT1 .Ret<Doubles>()
+#define STATEGP_RESULT2 STATEGP_RESULT1 STATEGP_RESULT1
+#define STATEGP_RESULT4 STATEGP_RESULT2 STATEGP_RESULT2
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_sweep, stategp::sweep,
+                              ffi::Ffi::Bind() STATEGP_ARRAYS4 STATEGP_RESULT4 STATEGP_RESULT1);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_later_sites, stategp::later_sites,
+                              ffi::Ffi::Bind() STATEGP_ARRAYS4 STATEGP_RESULT2);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_local_gradient, stategp::local_gradient,
+                              ffi::Ffi::Bind() STATEGP_ARRAYS4 STATEGP_ARRAYS4 STATEGP_RESULT4
+                                  .Attr<bool>("potentials"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_sweep_indefinite, stategp::sweep_indefinite,
+                              ffi::Ffi::Bind() STATEGP_ARRAYS4 STATEGP_RESULT4 STATEGP_RESULT2
+                                  STATEGP_RESULT1);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_prior_samples, stategp::prior_samples,
+                              ffi::Ffi::Bind() STATEGP_ARRAYS2 STATEGP_ARRAYS1 STATEGP_RESULT1);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_samples, stategp::samples,
+                              ffi::Ffi::Bind() STATEGP_ARRAYS4 STATEGP_ARRAYS1 STATEGP_RESULT1);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_follow, stategp::follow,
+                              ffi::Ffi::Bind() STATEGP_ARRAYS2 STATEGP_ARRAYS1 STATEGP_RESULT1
+                                  .Attr<bool>("reverse"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_evidence, stategp::evidence,
+                              ffi::Ffi::Bind() STATEGP_ARRAYS2.Arg<Integers>()
+                                  STATEGP_ARRAYS2 STATEGP_ARRAYS1 STATEGP_RESULT2
+                                  .Attr<ffi::Span<const int64_t>>("blocks")
+                                  .Attr<bool>("steady"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_evidence_gradient, stategp::evidence_gradient,
+                              ffi::Ffi::Bind() STATEGP_ARRAYS2.Arg<Integers>()
+                                  STATEGP_ARRAYS2 STATEGP_ARRAYS1 STATEGP_RESULT4 STATEGP_RESULT2
+                                  STATEGP_RESULT1.Attr<ffi::Span<const int64_t>>("blocks")
+                                  .Attr<bool>("steady"));

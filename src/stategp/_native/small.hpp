@@ -1,0 +1,323 @@
+// Small dense matrices, row by row. `Dim<N>` is a size known to the compiler, `Dim<0>` one that is
+// not. States of d > 8 dimensions are stored with zeros up to a multiple of four: rows then fill
+// the registers, and directions of variance zero change nothing.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace stategp {
+
+constexpr double kEps = std::numeric_limits<double>::epsilon();
+constexpr double kRounding = 8 * kEps;  // pivots of correlations below this times d are zero
+
+template <int N>
+struct Dim {
+  explicit Dim(int) {}
+  static constexpr int n() { return N; }
+  static constexpr int most() { return N; }
+};
+
+template <>
+struct Dim<0> {
+  int size;
+  explicit Dim(int d) : size((d + 3) / 4 * 4) {}
+  int n() const { return size; }
+  static constexpr int most() { return 1; }
+};
+
+// A function is written out wherever it is called for the smallest sizes only: for others that makes
+// nothing faster, and compiling several times slower.
+#define STATEGP_SPLIT(name, parameters, arguments)             \
+  template <int N>                                             \
+  __attribute__((noinline)) void name##_there parameters {     \
+    name##_here arguments;                                     \
+  }                                                            \
+  template <int N>                                             \
+  inline void name parameters {                                \
+    if constexpr (N > 0 && N <= 3)                             \
+      name##_here arguments;                                   \
+    else                                                       \
+      name##_there arguments;                                  \
+  }
+
+// Memory for many small matrices and vectors, cut from one piece.
+class Room {
+ public:
+  explicit Room(size_t doubles) : memory_(doubles + 8), next_(memory_.data()) {}
+  double* take(size_t doubles) {
+    double* taken = next_;
+    next_ += doubles;
+    return taken;
+  }
+
+ private:
+  std::vector<double> memory_;
+  double* next_;
+};
+
+inline void load_matrix(const double* __restrict from, int rows, int columns, int from_stride, int n,
+                        double* __restrict to) {
+  for (int i = 0; i < rows; ++i) {
+    for (int j = 0; j < columns; ++j) to[i * n + j] = from[i * from_stride + j];
+    for (int j = columns; j < n; ++j) to[i * n + j] = 0;
+  }
+  for (int i = rows * n; i < n * n; ++i) to[i] = 0;
+}
+
+inline void store_matrix(const double* __restrict from, int n, int rows, int columns,
+                         double* __restrict to, int to_stride) {
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < columns; ++j) to[i * to_stride + j] = from[i * n + j];
+}
+
+inline void load_vector(const double* from, int d, int n, double* to) {
+  for (int i = 0; i < d; ++i) to[i] = from[i];
+  for (int i = d; i < n; ++i) to[i] = 0;
+}
+
+inline bool all_zero(const double* values, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (values[i] != 0) return false;
+  return true;
+}
+
+template <int N>
+inline double dot(Dim<N> s, const double* __restrict a, const double* __restrict b) {
+  const int n = s.n();
+  double sum = 0;
+  for (int i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// c = a b
+template <int N>
+inline void mul_here(Dim<N> s, const double* __restrict a, const double* __restrict b,
+                double* __restrict c) {
+  const int n = s.n();
+  for (int i = 0; i < n; ++i) {
+    if constexpr (N > 0) {
+      double row[N] = {};
+      for (int k = 0; k < N; ++k)
+        for (int j = 0; j < N; ++j) row[j] += a[i * N + k] * b[k * N + j];
+      for (int j = 0; j < N; ++j) c[i * N + j] = row[j];
+    } else {
+      double* __restrict row = c + i * n;
+      for (int j = 0; j < n; ++j) row[j] = 0;
+      for (int k = 0; k < n; ++k) {
+        const double factor = a[i * n + k];
+        if (factor == 0) continue;
+        for (int j = 0; j < n; ++j) row[j] += factor * b[k * n + j];
+      }
+    }
+  }
+}
+STATEGP_SPLIT(mul, (Dim<N> s, const double* a, const double* b, double* c), (s, a, b, c))
+
+// c = aᵀ b
+template <int N>
+inline void mul_tn_here(Dim<N> s, const double* __restrict a, const double* __restrict b,
+                   double* __restrict c) {
+  const int n = s.n();
+  for (int i = 0; i < n; ++i) {
+    if constexpr (N > 0) {
+      double row[N] = {};
+      for (int k = 0; k < N; ++k)
+        for (int j = 0; j < N; ++j) row[j] += a[k * N + i] * b[k * N + j];
+      for (int j = 0; j < N; ++j) c[i * N + j] = row[j];
+    } else {
+      double* __restrict row = c + i * n;
+      for (int j = 0; j < n; ++j) row[j] = 0;
+      for (int k = 0; k < n; ++k) {
+        const double factor = a[k * n + i];
+        if (factor == 0) continue;
+        for (int j = 0; j < n; ++j) row[j] += factor * b[k * n + j];
+      }
+    }
+  }
+}
+STATEGP_SPLIT(mul_tn, (Dim<N> s, const double* a, const double* b, double* c), (s, a, b, c))
+
+template <int N>
+inline void transpose_here(Dim<N> s, const double* __restrict a, double* __restrict t) {
+  const int n = s.n();
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < n; ++j) t[j * n + i] = a[i * n + j];
+}
+STATEGP_SPLIT(transpose, (Dim<N> s, const double* a, double* t), (s, a, t))
+
+// c = a bᵀ; `work` holds bᵀ afterwards
+template <int N>
+inline void mul_nt(Dim<N> s, const double* __restrict a, const double* __restrict b,
+                   double* __restrict c, double* __restrict work) {
+  transpose(s, b, work);
+  mul(s, a, work, c);
+}
+
+// y = a x
+template <int N>
+inline void apply(Dim<N> s, const double* __restrict a, const double* __restrict x,
+                  double* __restrict y) {
+  const int n = s.n();
+  for (int i = 0; i < n; ++i) y[i] = dot(s, a + i * n, x);
+}
+
+// y = aᵀ x
+template <int N>
+inline void apply_t(Dim<N> s, const double* __restrict a, const double* __restrict x,
+                    double* __restrict y) {
+  const int n = s.n();
+  for (int j = 0; j < n; ++j) y[j] = 0;
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < n; ++j) y[j] += a[i * n + j] * x[i];
+}
+
+// The lower triangle becomes the mirror of the upper one's and its own mean.
+template <int N>
+inline void symmetrise_here(Dim<N> s, double* __restrict a) {
+  const int n = s.n();
+  for (int i = 0; i < n; ++i)
+    for (int j = i + 1; j < n; ++j) {
+      const double mean = (a[i * n + j] + a[j * n + i]) / 2;
+      a[i * n + j] = mean;
+      a[j * n + i] = mean;
+    }
+}
+STATEGP_SPLIT(symmetrise, (Dim<N> s, double* a), (s, a))
+
+// Upper U with UᵀU = a, in place of a (the lower triangle becomes zero). NaN where a is not positive
+// definite. Adds log det a.
+template <int N>
+inline void cholesky_here(Dim<N> s, double* __restrict a, double* log_det) {
+  const int n = s.n();
+  double product = 1, sum = 0;
+  for (int j = 0; j < n; ++j) {
+    const double pivot = a[j * n + j];
+    product *= pivot;
+    if (!(product > 1e-200 && product < 1e200)) {
+      sum += std::log(product);
+      product = 1;
+    }
+    const double inverse = 1 / std::sqrt(pivot);
+    for (int i = j; i < n; ++i) a[j * n + i] *= inverse;
+    for (int k = j + 1; k < n; ++k) {
+      const double factor = a[j * n + k];
+      for (int i = k; i < n; ++i) a[k * n + i] -= factor * a[j * n + i];
+    }
+    for (int i = 0; i < j; ++i) a[j * n + i] = 0;
+  }
+  *log_det += sum + std::log(product);
+}
+STATEGP_SPLIT(cholesky, (Dim<N> s, double* a, double* log_det), (s, a, log_det))
+
+// Upper U with UᵀU = c for any positive semi-definite c: factorised with unit diagonal, without
+// jitter; a direction whose pivot vanishes has variance zero.
+template <int N>
+inline void psd_root_here(Dim<N> s, int d, const double* __restrict c, double* __restrict u) {
+  const int n = s.n();
+  double scale_memory[N > 0 ? N : 1];
+  std::vector<double> dynamic;
+  double* __restrict scale = scale_memory;
+  if constexpr (N == 0) {
+    dynamic.resize(n);
+    scale = dynamic.data();
+  }
+  const double tolerance = kRounding * d;
+  for (int i = 0; i < n; ++i) {
+    const double variance = c[i * n + i];
+    scale[i] = variance > 0 ? std::sqrt(variance) : (variance <= 0 ? 0.0 : variance);
+  }
+  for (int i = 0; i < n; ++i) {
+    const double one = scale[i] == 0 ? 1.0 : 1 / scale[i];
+    for (int j = 0; j < n; ++j)
+      u[i * n + j] = j < i ? 0.0 : c[i * n + j] * one * (scale[j] == 0 ? 1.0 : 1 / scale[j]);
+  }
+  for (int j = 0; j < n; ++j) {
+    const double pivot = u[j * n + j];
+    const double inverse = pivot <= tolerance ? 0.0 : 1 / std::sqrt(pivot);
+    for (int i = j; i < n; ++i) u[j * n + i] *= inverse;
+    for (int k = j + 1; k < n; ++k) {
+      const double factor = u[j * n + k];
+      for (int i = k; i < n; ++i) u[k * n + i] -= factor * u[j * n + i];
+    }
+  }
+  for (int i = 0; i < n; ++i)
+    for (int j = i; j < n; ++j) u[i * n + j] *= scale[j];
+}
+STATEGP_SPLIT(psd_root, (Dim<N> s, int d, const double* c, double* u), (s, d, c, u))
+
+// x = U⁻ᵀ x, row by row of a matrix of `columns` columns; directions in which U vanishes give zero.
+template <int N>
+inline void solve_down_here(Dim<N> s, const double* __restrict u, double* __restrict x, int columns) {
+  const int n = s.n();
+  for (int i = 0; i < n; ++i) {
+    double* __restrict row = x + i * columns;
+    for (int k = 0; k < i; ++k) {
+      const double factor = u[k * n + i];
+      const double* __restrict known = x + k * columns;
+      for (int j = 0; j < columns; ++j) row[j] -= factor * known[j];
+    }
+    const double inverse = u[i * n + i] == 0 ? 0.0 : 1 / u[i * n + i];
+    for (int j = 0; j < columns; ++j) row[j] *= inverse;
+  }
+}
+STATEGP_SPLIT(solve_down, (Dim<N> s, const double* u, double* x, int columns), (s, u, x, columns))
+
+// x = U⁻¹ x
+template <int N>
+inline void solve_up_here(Dim<N> s, const double* __restrict u, double* __restrict x, int columns) {
+  const int n = s.n();
+  for (int i = n - 1; i >= 0; --i) {
+    double* __restrict row = x + i * columns;
+    for (int k = i + 1; k < n; ++k) {
+      const double factor = u[i * n + k];
+      const double* __restrict known = x + k * columns;
+      for (int j = 0; j < columns; ++j) row[j] -= factor * known[j];
+    }
+    const double inverse = u[i * n + i] == 0 ? 0.0 : 1 / u[i * n + i];
+    for (int j = 0; j < columns; ++j) row[j] *= inverse;
+  }
+}
+STATEGP_SPLIT(solve_up, (Dim<N> s, const double* u, double* x, int columns), (s, u, x, columns))
+
+// C⁻¹ X in place of X (n × n), from the root of C; directions of variance zero give zero.
+template <int N>
+inline void psd_divide(Dim<N> s, const double* u, double* x) {
+  if constexpr (N > 0) {
+    solve_down(s, u, x, N);
+    solve_up(s, u, x, N);
+  } else {
+    solve_down(s, u, x, s.n());
+    solve_up(s, u, x, s.n());
+  }
+}
+
+// (C⁻¹ + J)⁻¹ = S (I + SᵀJS)⁻¹ Sᵀ from the root U = Sᵀ of C; log det(I + CJ) is added.
+template <int N>
+inline void tilt_here(Dim<N> s, const double* __restrict u, const double* __restrict J,
+                 double* __restrict tilted, double* log_det, double* __restrict work) {
+  const int n = s.n();
+  double* __restrict inner = work;
+  double* __restrict other = work + n * n;
+  mul(s, u, J, other);
+  transpose(s, u, tilted);
+  mul(s, other, tilted, inner);
+  symmetrise(s, inner);
+  for (int i = 0; i < n; ++i) inner[i * n + i] += 1;
+  cholesky(s, inner, log_det);
+  std::memcpy(other, u, sizeof(double) * n * n);
+  if constexpr (N > 0)
+    solve_down(s, inner, other, N);
+  else
+    solve_down(s, inner, other, n);
+  mul_tn(s, other, other, tilted);
+}
+STATEGP_SPLIT(tilt, (Dim<N> s, const double* u, const double* J, double* tilted, double* log_det,
+                double* work), (s, u, J, tilted, log_det, work))
+
+}  // namespace stategp
