@@ -26,7 +26,9 @@ def lagrange(nodes, x):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(_packing, "_MANY", 256)  # several blocks, the last of them padded
+    """Several of them, the last one padded."""
+    monkeypatch.setattr(_packing, "_MANY", 256)
+    monkeypatch.setattr(_packing, "_WIDTHS", (4,))
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
