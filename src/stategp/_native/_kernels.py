@@ -20,9 +20,8 @@ _NAMES = (
     "evidence", "evidence_gradient", "follow", "later_sites", "local_gradient", "prior_samples",
     "samples", "sweep", "sweep_indefinite",
 )  # fmt: skip
-_LIBRARY = Path(__file__).with_name(
-    "kernels.dylib" if platform.system() == "Darwin" else "kernels.so"
-)
+_ENDING = "dylib" if platform.system() == "Darwin" else "so"
+_LIBRARY = Path(__file__).with_name(f"kernels.native.{_ENDING}")  # not a name for Python
 
 
 def _register() -> str:

@@ -20,7 +20,8 @@ template <int N>
 struct Dim {
   explicit Dim(int) {}
   static constexpr int n() { return N; }
-  static constexpr int most() { return N; }
+  // The dimension of the state itself: sizes up to six are not rounded up.
+  static constexpr int exact(int d) { return N <= 6 ? N : d; }
 };
 
 template <>
@@ -28,7 +29,7 @@ struct Dim<0> {
   int size;
   explicit Dim(int d) : size((d + 3) / 4 * 4) {}
   int n() const { return size; }
-  static constexpr int most() { return 1; }
+  static int exact(int d) { return d; }
 };
 
 // A function is written out wherever it is called for the smallest sizes only: for others that makes
@@ -46,17 +47,19 @@ struct Dim<0> {
       name##_there arguments;                                  \
   }
 
-// Memory for many small matrices and vectors, cut from one piece.
+// Memory for many small matrices and vectors, cut from one piece, all zero. A gap after each keeps
+// matrices of 2ⁿ bytes from falling on the same lines of the cache.
 class Room {
  public:
-  explicit Room(size_t doubles) : memory_(doubles + 8), next_(memory_.data()) {}
+  explicit Room(size_t doubles) : memory_(doubles + kMost * kGap), next_(memory_.data()) {}
   double* take(size_t doubles) {
     double* taken = next_;
-    next_ += doubles;
+    next_ += doubles + kGap;
     return taken;
   }
 
  private:
+  static constexpr size_t kGap = 8, kMost = 40;
   std::vector<double> memory_;
   double* next_;
 };
@@ -95,25 +98,43 @@ inline double dot(Dim<N> s, const double* __restrict a, const double* __restrict
   return sum;
 }
 
+// Four numbers in a register.
+typedef double Four __attribute__((vector_size(32), aligned(8), may_alias));
+inline Four& four(double* at) { return *reinterpret_cast<Four*>(at); }
+inline const Four& four(const double* at) { return *reinterpret_cast<const Four*>(at); }
+
 // c = a b
 template <int N>
 inline void mul_here(Dim<N> s, const double* __restrict a, const double* __restrict b,
                 double* __restrict c) {
-  const int n = s.n();
-  for (int i = 0; i < n; ++i) {
-    if constexpr (N > 0) {
+  if constexpr (N > 0 && N % 4 == 0) {  // two rows at a time, all of their entries in registers
+    for (int i = 0; i < N; i += 2) {
+      Four row[2][N / 4] = {};
+      for (int k = 0; k < N; ++k)
+        for (int r = 0; r < 2; ++r) {
+          const double factor = a[(i + r) * N + k];
+          for (int j = 0; j < N / 4; ++j) row[r][j] += factor * four(b + k * N + 4 * j);
+        }
+      for (int r = 0; r < 2; ++r)
+        for (int j = 0; j < N / 4; ++j) four(c + (i + r) * N + 4 * j) = row[r][j];
+    }
+  } else if constexpr (N > 0) {
+    for (int i = 0; i < N; ++i) {
       double row[N] = {};
       for (int k = 0; k < N; ++k)
         for (int j = 0; j < N; ++j) row[j] += a[i * N + k] * b[k * N + j];
       for (int j = 0; j < N; ++j) c[i * N + j] = row[j];
-    } else {
-      double* __restrict row = c + i * n;
-      for (int j = 0; j < n; ++j) row[j] = 0;
-      for (int k = 0; k < n; ++k) {
-        const double factor = a[i * n + k];
-        if (factor == 0) continue;
-        for (int j = 0; j < n; ++j) row[j] += factor * b[k * n + j];
-      }
+    }
+  } else {
+    const int n = s.n();
+    for (int i = 0; i < n; ++i) {
+    double* __restrict row = c + i * n;
+    for (int j = 0; j < n; ++j) row[j] = 0;
+    for (int k = 0; k < n; ++k) {
+      const double factor = a[i * n + k];
+      if (factor == 0) continue;
+      for (int j = 0; j < n; ++j) row[j] += factor * b[k * n + j];
+    }
     }
   }
 }
@@ -123,21 +144,34 @@ STATEGP_SPLIT(mul, (Dim<N> s, const double* a, const double* b, double* c), (s, 
 template <int N>
 inline void mul_tn_here(Dim<N> s, const double* __restrict a, const double* __restrict b,
                    double* __restrict c) {
-  const int n = s.n();
-  for (int i = 0; i < n; ++i) {
-    if constexpr (N > 0) {
+  if constexpr (N > 0 && N % 4 == 0) {  // two rows at a time, all of their entries in registers
+    for (int i = 0; i < N; i += 2) {
+      Four row[2][N / 4] = {};
+      for (int k = 0; k < N; ++k)
+        for (int r = 0; r < 2; ++r) {
+          const double factor = a[k * N + i + r];
+          for (int j = 0; j < N / 4; ++j) row[r][j] += factor * four(b + k * N + 4 * j);
+        }
+      for (int r = 0; r < 2; ++r)
+        for (int j = 0; j < N / 4; ++j) four(c + (i + r) * N + 4 * j) = row[r][j];
+    }
+  } else if constexpr (N > 0) {
+    for (int i = 0; i < N; ++i) {
       double row[N] = {};
       for (int k = 0; k < N; ++k)
         for (int j = 0; j < N; ++j) row[j] += a[k * N + i] * b[k * N + j];
       for (int j = 0; j < N; ++j) c[i * N + j] = row[j];
-    } else {
-      double* __restrict row = c + i * n;
-      for (int j = 0; j < n; ++j) row[j] = 0;
-      for (int k = 0; k < n; ++k) {
-        const double factor = a[k * n + i];
-        if (factor == 0) continue;
-        for (int j = 0; j < n; ++j) row[j] += factor * b[k * n + j];
-      }
+    }
+  } else {
+    const int n = s.n();
+    for (int i = 0; i < n; ++i) {
+    double* __restrict row = c + i * n;
+    for (int j = 0; j < n; ++j) row[j] = 0;
+    for (int k = 0; k < n; ++k) {
+      const double factor = a[k * n + i];
+      if (factor == 0) continue;
+      for (int j = 0; j < n; ++j) row[j] += factor * b[k * n + j];
+    }
     }
   }
 }
@@ -220,23 +254,23 @@ STATEGP_SPLIT(cholesky, (Dim<N> s, double* a, double* log_det), (s, a, log_det))
 template <int N>
 inline void psd_root_here(Dim<N> s, int d, const double* __restrict c, double* __restrict u) {
   const int n = s.n();
-  double scale_memory[N > 0 ? N : 1];
+  double fixed[N > 0 ? 2 * N : 1];
   std::vector<double> dynamic;
-  double* __restrict scale = scale_memory;
+  double* __restrict scale = fixed;
   if constexpr (N == 0) {
-    dynamic.resize(n);
+    dynamic.resize(2 * n);
     scale = dynamic.data();
   }
+  double* __restrict inverse_scale = scale + n;
   const double tolerance = kRounding * d;
   for (int i = 0; i < n; ++i) {
     const double variance = c[i * n + i];
     scale[i] = variance > 0 ? std::sqrt(variance) : (variance <= 0 ? 0.0 : variance);
+    inverse_scale[i] = scale[i] == 0 ? 1.0 : 1 / scale[i];
   }
-  for (int i = 0; i < n; ++i) {
-    const double one = scale[i] == 0 ? 1.0 : 1 / scale[i];
+  for (int i = 0; i < n; ++i)
     for (int j = 0; j < n; ++j)
-      u[i * n + j] = j < i ? 0.0 : c[i * n + j] * one * (scale[j] == 0 ? 1.0 : 1 / scale[j]);
-  }
+      u[i * n + j] = c[i * n + j] * (inverse_scale[i] * inverse_scale[j]);
   for (int j = 0; j < n; ++j) {
     const double pivot = u[j * n + j];
     const double inverse = pivot <= tolerance ? 0.0 : 1 / std::sqrt(pivot);
@@ -247,54 +281,63 @@ inline void psd_root_here(Dim<N> s, int d, const double* __restrict c, double* _
     }
   }
   for (int i = 0; i < n; ++i)
-    for (int j = i; j < n; ++j) u[i * n + j] *= scale[j];
+    for (int j = 0; j < n; ++j) u[i * n + j] = j < i ? 0.0 : u[i * n + j] * scale[j];
 }
 STATEGP_SPLIT(psd_root, (Dim<N> s, int d, const double* c, double* u), (s, d, c, u))
 
-// x = U⁻ᵀ x, row by row of a matrix of `columns` columns; directions in which U vanishes give zero.
+// X = U⁻ᵀ X for n columns; directions in which U vanishes give zero.
 template <int N>
-inline void solve_down_here(Dim<N> s, const double* __restrict u, double* __restrict x, int columns) {
+inline void solve_down_here(Dim<N> s, const double* __restrict u, double* __restrict x) {
   const int n = s.n();
   for (int i = 0; i < n; ++i) {
-    double* __restrict row = x + i * columns;
+    double* __restrict row = x + i * n;
     for (int k = 0; k < i; ++k) {
       const double factor = u[k * n + i];
-      const double* __restrict known = x + k * columns;
-      for (int j = 0; j < columns; ++j) row[j] -= factor * known[j];
+      const double* __restrict known = x + k * n;
+      for (int j = 0; j < n; ++j) row[j] -= factor * known[j];
     }
     const double inverse = u[i * n + i] == 0 ? 0.0 : 1 / u[i * n + i];
-    for (int j = 0; j < columns; ++j) row[j] *= inverse;
+    for (int j = 0; j < n; ++j) row[j] *= inverse;
   }
 }
-STATEGP_SPLIT(solve_down, (Dim<N> s, const double* u, double* x, int columns), (s, u, x, columns))
+STATEGP_SPLIT(solve_down, (Dim<N> s, const double* u, double* x), (s, u, x))
 
-// x = U⁻¹ x
+// X = U⁻¹ X
 template <int N>
-inline void solve_up_here(Dim<N> s, const double* __restrict u, double* __restrict x, int columns) {
+inline void solve_up_here(Dim<N> s, const double* __restrict u, double* __restrict x) {
   const int n = s.n();
   for (int i = n - 1; i >= 0; --i) {
-    double* __restrict row = x + i * columns;
+    double* __restrict row = x + i * n;
     for (int k = i + 1; k < n; ++k) {
       const double factor = u[i * n + k];
-      const double* __restrict known = x + k * columns;
-      for (int j = 0; j < columns; ++j) row[j] -= factor * known[j];
+      const double* __restrict known = x + k * n;
+      for (int j = 0; j < n; ++j) row[j] -= factor * known[j];
     }
     const double inverse = u[i * n + i] == 0 ? 0.0 : 1 / u[i * n + i];
-    for (int j = 0; j < columns; ++j) row[j] *= inverse;
+    for (int j = 0; j < n; ++j) row[j] *= inverse;
   }
 }
-STATEGP_SPLIT(solve_up, (Dim<N> s, const double* u, double* x, int columns), (s, u, x, columns))
+STATEGP_SPLIT(solve_up, (Dim<N> s, const double* u, double* x), (s, u, x))
+
+// C⁻¹ x in place of a vector x, from the root of C.
+template <int N>
+inline void psd_divide_vector(Dim<N> s, const double* __restrict u, double* __restrict x) {
+  const int n = s.n();
+  for (int i = 0; i < n; ++i) {
+    for (int k = 0; k < i; ++k) x[i] -= u[k * n + i] * x[k];
+    x[i] *= u[i * n + i] == 0 ? 0.0 : 1 / u[i * n + i];
+  }
+  for (int i = n - 1; i >= 0; --i) {
+    for (int k = i + 1; k < n; ++k) x[i] -= u[i * n + k] * x[k];
+    x[i] *= u[i * n + i] == 0 ? 0.0 : 1 / u[i * n + i];
+  }
+}
 
 // C⁻¹ X in place of X (n × n), from the root of C; directions of variance zero give zero.
 template <int N>
 inline void psd_divide(Dim<N> s, const double* u, double* x) {
-  if constexpr (N > 0) {
-    solve_down(s, u, x, N);
-    solve_up(s, u, x, N);
-  } else {
-    solve_down(s, u, x, s.n());
-    solve_up(s, u, x, s.n());
-  }
+  solve_down(s, u, x);
+  solve_up(s, u, x);
 }
 
 // (C⁻¹ + J)⁻¹ = S (I + SᵀJS)⁻¹ Sᵀ from the root U = Sᵀ of C; log det(I + CJ) is added.
@@ -311,10 +354,7 @@ inline void tilt_here(Dim<N> s, const double* __restrict u, const double* __rest
   for (int i = 0; i < n; ++i) inner[i * n + i] += 1;
   cholesky(s, inner, log_det);
   std::memcpy(other, u, sizeof(double) * n * n);
-  if constexpr (N > 0)
-    solve_down(s, inner, other, N);
-  else
-    solve_down(s, inner, other, n);
+  solve_down(s, inner, other);
   mul_tn(s, other, other, tilted);
 }
 STATEGP_SPLIT(tilt, (Dim<N> s, const double* u, const double* J, double* tilted, double* log_det,

@@ -41,7 +41,7 @@ class Element {
   // With `later_eta` and `later_J`, what all later sites say about the right state counts too.
   void absorb(const Chain& chain, int64_t m, const double* later_eta = nullptr,
               const double* later_J = nullptr) {
-    const int d = d_, n = n_;
+    const int d = s_.exact(d_), n = s_.n();
     const double* linear = chain.linear + m * 2 * d;
     const double* precision = chain.precision + m * 4 * d * d;
     load_matrix(chain.A + m * d * d, d, d, d, n, A0);
@@ -134,7 +134,7 @@ class Filter {
   // From the left state before interval m to the right one, which becomes mean, covariance and
   // root; what the interval adds to log Z.
   double advance(const Chain& chain, int64_t m) {
-    const int n = n_;
+    const int n = s_.n();
     element.absorb(chain, m);
     double log_det = 0;
     if (all_zero(element.J, n * n))
@@ -162,7 +162,7 @@ class Filter {
 
   // left | right ~ N(gain right + offset, backward), after `advance`.
   void reverse() {
-    const int n = n_;
+    const int n = s_.n();
     double *keep = work_, *product = work_ + n * n, *other = work_ + 2 * n * n,
            *spare = work_ + 3 * n * n;
     std::memcpy(product, ahead_, sizeof(double) * n * n);
@@ -200,7 +200,7 @@ struct Sweep {
 
   template <int N>
   double run(Dim<N> s) const {
-    const int d = chain.d, n = s.n();
+    const int d = s.exact(chain.d), n = s.n();
     double log_normaliser = 0;
     Filter<N> filter(s, d);
     for (int64_t m = 0; m < chain.intervals; ++m) {
@@ -221,7 +221,7 @@ struct Sweep {
  private:
   template <int N>
   void go_back(Dim<N> s) const {
-    const int d = chain.d, n = s.n();
+    const int d = s.exact(chain.d), n = s.n();
     Room room(6 * n * n + 3 * n);
     double *gain = room.take(n * n), *left = room.take(n * n), *right = room.take(n * n),
            *cross = room.take(n * n), *carried = room.take(n * n), *work = room.take(n * n);
@@ -291,8 +291,7 @@ struct LaterSites {
         for (int j = 0; j < d; ++j)
           shrink[i * n + j] = P[i * n + j] - pair[(d + i) * 2 * d + d + j];
       }
-      solve_down(s, root, shift, 1);
-      solve_up(s, root, shift, 1);
+      psd_divide_vector(s, root, shift);
       psd_divide(s, root, shrink);
       transpose(s, shrink, work);
       psd_divide(s, root, work);
@@ -438,7 +437,7 @@ struct LocalGradient {
 
   template <int N>
   void run(Dim<N> s) const {
-    const int d = chain.d, n = s.n(), nn = n * n;
+    const int d = s.exact(chain.d), n = s.n(), nn = n * n;
     Element<N> e(s, d);
     Unabsorb<N> bar(s, d);
     Room room(8 * size_t(nn) + 8 * n);
@@ -515,7 +514,7 @@ struct SweepIndefinite {
 
   template <int N>
   double run(Dim<N> s) const {
-    const int d = chain.d, n = s.n(), nn = n * n;
+    const int d = s.exact(chain.d), n = s.n(), nn = n * n;
     Element<N> e(s, d);
     Room room(5 * size_t(nn) + 3 * n);
     double *later_J = room.take(nn), *P = room.take(nn), *A = room.take(nn),
@@ -575,7 +574,7 @@ struct Samples {
 
   template <int N>
   void run(Dim<N> s) const {
-    const int d = chain.d, n = s.n();
+    const int d = s.exact(chain.d), n = s.n();
     const int64_t intervals = chain.intervals;
     const size_t row = 2 * size_t(n) * n + n;
     std::vector<double> kept(row * intervals);

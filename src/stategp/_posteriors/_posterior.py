@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from stategp._data import (
     Observations,
     check_support,
+    distinct_inputs,
     extra_values,
     observation_weights,
     place_inducing,
@@ -23,7 +24,7 @@ from stategp._posteriors._leave_one_out import as_fitted, without_each
 from stategp._posteriors._pointwise import Latent, Points, per_point
 from stategp._posteriors._prediction import Chain, Predicts, States, sample
 from stategp._posteriors._tells_states import TellsStates
-from stategp._runtime import as_count, as_key, is_traced, on_device, refuse_traced
+from stategp._runtime import as_count, as_key, is_traced, least_size, on_device, refuse_traced
 from stategp.chain import PairMarginals
 
 
@@ -80,7 +81,11 @@ class Posterior(Predicts, TellsStates):
         if count == 0 or len(x) == 0:
             latents = () if len(self.model.kernels) == 1 else (len(self.model.kernels),)
             return jnp.zeros((count, len(x), *latents))
-        return sample(self.chain, as_key(key), x, count, self._negative)
+        # Chains with a state at every input come in all lengths, and share a size if they are short.
+        entries = sum(kernel.state_dim**2 for kernel in self.model.kernels)
+        at_data = len(self.relative_inducing) == len(distinct_inputs(np.asarray(self.data.x)))
+        chain = self._padded(least_size(entries) if at_data else 1)
+        return sample(chain, as_key(key), x, count, self._negative)
 
     def components(self, x_new: Any) -> dict[str, tuple[Points, Points]]:
         """Mean and variance of each component of the kernel, by name (without the mean function).
@@ -177,8 +182,11 @@ class Posterior(Predicts, TellsStates):
     @property
     def chain(self) -> Chain:
         """What predictions need, padded to one of few sizes."""
-        origin, inducing = self._origin, self.relative_inducing
-        return Chain.padded(self.model, np.asarray(inducing), origin, self.sites, self.marginals)
+        return self._padded(1)
+
+    def _padded(self, least: int) -> Chain:
+        inducing = np.asarray(self.relative_inducing)
+        return Chain.padded(self.model, inducing, self._origin, self.sites, self.marginals, least)
 
     @property
     def _chain(self) -> Chain:

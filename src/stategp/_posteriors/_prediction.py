@@ -170,10 +170,11 @@ class Chain(NamedTuple):
         origin: int | float,
         sites: ChainSites,
         marginals: tuple[PairMarginals, ...],
+        least: int = 1,
     ) -> "Chain":
-        """A chain padded to one of few sizes."""
+        """A chain padded to one of few sizes, `least` or more."""
         states = len(inducing)
-        size = padded_size(states)
+        size = padded_size(max(states, least))
         # The interval after the last state stays last; those put in before it are never read.
         places = np.minimum(np.arange(size + 1), states)
         counts = (np.arange(size + 1) < states) | (np.arange(size + 1) == size)
