@@ -21,6 +21,8 @@ import numpy as np
 
 from benchmarks import targets
 from benchmarks.peers.protocol import ENVIRONMENTS
+from benchmarks.waiting import WORKS
+from benchmarks.waiting import waiting as waits
 from stategp._runtime import replacing
 
 HERE = Path(__file__).parent
@@ -156,6 +158,9 @@ def exact(bench, folder, quick):
     case = make_case(folder, medium, states)
     for work in ("exact", "exact+gradient"):
         bench.compare(case, work, ["celerite2", "tinygp"])
+    larger = case | {"name": f"{case['name']}, d = 8"}
+    for work in ("exact", "exact+gradient"):
+        bench.compare(larger, work, ["celerite2", "tinygp"], kernel="four-matern32")
 
 
 def bernoulli(bench, folder, quick):
@@ -240,6 +245,16 @@ def cold_start(bench, folder, quick):
     bench.run("stategp", second, "second-fit", environment={"STATEGP_CACHE": "off"})
 
 
+def waiting(bench, folder, quick):
+    """What people wait for, in processes of their own (benchmarks/waiting.py)."""
+    works = ("readme", "forecaster_hourly") if quick else tuple(WORKS)
+    for measured in waits(works):
+        case, steps = f"{measured['waiting']}, {measured['cache']} cache", measured["steps"]
+        seconds = {"seconds": sum(one["seconds"] for one in steps)} if steps else {}
+        about = {"who": "stategp", "case": case, "work": "waiting", "n": 0, "m": 0}
+        bench.results.append(measured | about | seconds | {"job": {"kernel": ""}})
+
+
 PARTS = {
     part.__name__.replace("_", "-"): part
     for part in (
@@ -251,6 +266,7 @@ PARTS = {
         scaling,
         memory,
         cold_start,
+        waiting,
     )
 }
 

@@ -51,7 +51,17 @@ def harmonics(number):
     return kernel
 
 
+def four_materns(variance=1.0, lengthscale=1.0):
+    """A sum with a state of eight."""
+    parts = [
+        sg.kernels.Matern32(variance=variance / 4, lengthscale=factor * lengthscale)
+        for factor in (1, 2, 4, 8)
+    ]
+    return sum(parts[1:], start=parts[0])
+
+
 KERNELS = {
+    "four-matern32": four_materns,
     "matern32-sde": by_its_equation,
     "harmonic8": harmonics(4),
     "harmonic16": harmonics(8),

@@ -16,13 +16,20 @@ except ImportError as error:
     protocol.fail("tinygp", error)
 
 NO_BOUND = "an exact GP: no variational bound and no q"
-KERNELS = {"matern32": "Matern32", "matern52": "Matern52"}
+# The family, and lengthscales times the job's, of a sum with equal variances.
+KERNELS = {
+    "matern32": ("Matern32", (1,)),
+    "matern52": ("Matern52", (1,)),
+    "four-matern32": ("Matern32", (1, 2, 4, 8)),
+}
 
 
 def process(kernel, vector, x):
     variance, lengthscale, noise = jnp.exp(vector)
-    family = getattr(tinygp.kernels.quasisep, KERNELS[kernel])
-    prior = family(scale=lengthscale, sigma=jnp.sqrt(variance))
+    name, factors = KERNELS[kernel]
+    family, sigma = getattr(tinygp.kernels.quasisep, name), jnp.sqrt(variance / len(factors))
+    parts = [family(scale=factor * lengthscale, sigma=sigma) for factor in factors]
+    prior = sum(parts[1:], start=parts[0])
     return tinygp.GaussianProcess(prior, x, diag=noise, assume_sorted=True)
 
 

@@ -81,7 +81,7 @@ class Posterior(Predicts, TellsStates):
         if count == 0 or len(x) == 0:
             latents = () if len(self.model.kernels) == 1 else (len(self.model.kernels),)
             return jnp.zeros((count, len(x), *latents))
-        # Chains with a state at every input come in all lengths, and share a size if they are short.
+        # Chains with a state at every input come in all lengths; short ones share a size.
         entries = sum(kernel.state_dim**2 for kernel in self.model.kernels)
         at_data = len(self.relative_inducing) == len(distinct_inputs(np.asarray(self.data.x)))
         chain = self._padded(least_size(entries) if at_data else 1)
