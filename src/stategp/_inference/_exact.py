@@ -18,10 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp._data import AtInducing, Observations, View, pad_observations
+from stategp._data import AtInducing, Observations, View, distinct_inputs, pad_observations
 from stategp._inference._bound import Q
 from stategp._models import GP
 from stategp._projection import project
+from stategp._runtime import on_device, pad_inducing
 from stategp.chain import (
     PairMarginals,
     Scalars,
@@ -226,9 +227,7 @@ def careful(
             return float(value), np.asarray(gradient)
     if len(data) > _MOST:
         return math.nan, np.full(len(vector), math.nan)
-    value, gradient = careful_and_gradient(
-        vector, model, one_by_one(view, data, inducing), inducing
-    )
+    value, gradient = careful_and_gradient(vector, model, *one_by_one(data, inducing))
     return float(value), np.asarray(gradient)
 
 
@@ -240,14 +239,32 @@ def careful_q(model: GP, view: View, data: Observations, inducing: States, q: Q)
     elbo = jnp.asarray(value - float(log_prior(model)))
     if not np.isfinite(elbo):
         return q._replace(elbo=elbo)
-    pairs = careful_pairs(model, one_by_one(view, data, inducing), inducing)
+    points, states = one_by_one(data, inducing)
+    pairs = _stretched(careful_pairs(model, points, states), q.marginals[0], np.asarray(inducing))
     # A sweep that is right at all has more digits of small entries beside large ones.
     return q._replace(elbo=elbo, marginals=(_sound(model, q.marginals[0], pairs),))
 
 
-def one_by_one(view: View, data: Observations, inducing: States) -> Observations:
-    """A view with a node for each observation."""
-    return view if isinstance(view, Observations) else pad_observations(data, np.asarray(inducing))
+def one_by_one(data: Observations, inducing: Any) -> tuple[Observations, States]:
+    """A view with a node for each observation, and inducing points with few to fill up.
+
+    The careful way takes states one after another: those that fill up would cost as much.
+    """
+    states = pad_inducing(distinct_inputs(np.asarray(inducing)))
+    return pad_observations(data, states), on_device(states)
+
+
+def _stretched(pairs: PairMarginals, like: PairMarginals, inducing: np.ndarray) -> PairMarginals:
+    """Marginals of a chain with few states to fill up, as those of one with more of them."""
+    counted = len(distinct_inputs(inducing))
+
+    def stretch(few: Array, many: Array) -> np.ndarray:
+        whole = np.array(many)
+        whole[:counted], whole[-1] = few[:counted], few[-1]
+        return whole
+
+    stretched: PairMarginals = on_device(jax.tree.map(stretch, pairs, like))
+    return stretched
 
 
 @jax.jit

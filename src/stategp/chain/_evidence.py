@@ -57,9 +57,9 @@ def log_evidence(
     Step n leads to state n, the first from nothing; if `which` is given, step `which[n]` does.
     `blocks` are the sizes of independent parts of the state, outside of which A and Q are zero.
     `steady` allows the compiled kernel to stop updating covariances that stand still to rounding.
-    An observation of precision 0 is ignored. For deterministic kernels the variance of f falls to
-    that of the noise, but the covariances it is computed from keep rounding errors on the scale of
-    the signal: use `careful_log_evidence` for those.
+    An observation of precision 0 is ignored, and its derivatives mean nothing. For deterministic
+    kernels the variance of f falls to that of the noise, but the covariances it is computed from
+    keep rounding errors on the scale of the signal: use `careful_log_evidence` for those.
     """
     states = len(value)
     if which is None:
