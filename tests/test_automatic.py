@@ -146,7 +146,7 @@ def test_the_exact_answer_is_taken_where_it_is_cheaper():
         stochastic=False, optimiser=None, batch_size=None, step_size=None,
         starts=1, seed=0, max_steps=None, tolerance=None,
     )  # fmt: skip
-    seasons = sg.GP(k.Matern52() + k.Periodic(order=5) + k.Periodic(order=5))
+    seasons = sg.GP(k.Matern52() + k.Periodic(order=9) + k.Periodic(order=9))
     counts = sg.GP(k.Matern52() + k.Periodic(order=5), "poisson")
     cheap = [exact_is_cheaper(model, 2_700, settings) for model in (posterior.model, seasons)]
     assert cheap == [True, False]

@@ -251,3 +251,20 @@ def test_kernels_can_be_left_alone():
         env=os.environ | {"STATEGP_NATIVE": "off"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.strip() == "as JAX compiles them (STATEGP_NATIVE is off)"
+
+
+def test_what_does_not_belong_together_is_refused():
+    steps, value, precision, which = steady_case(3, 20)
+    h = KERNELS[3].emission()
+    for wrong in (
+        {"which": which + 1},
+        {"which": which - 1},
+        {"blocks": (2,)},
+        {"blocks": (4, -1)},
+    ):
+        with pytest.raises(Exception, match="do not belong together"):
+            chain.log_evidence(steps, h, value, precision, **({"which": which} | wrong))
+    transitions, sites = chain_of(3)
+    short = chain.Sites(sites.linear[1:], sites.precision[1:])
+    with pytest.raises(Exception, match="differ in length"):
+        chain.sweep(transitions, short)

@@ -48,7 +48,7 @@ TRUSTED = 1e-8
 _TRUSTED_SWEEP = 1e-9
 LARGEST = 1e-6
 _CLEAREST = 1e26  # signal over noise, beyond which no number is given either
-_AGREEING = 1e-5  # relative difference of marginals up to which two ways are both right
+_AGREEING = 1e-5  # relative difference of variances up to which two ways are both right
 _MOST = 500_000  # observations that are taken one by one
 
 
@@ -170,21 +170,19 @@ def careful_pairs(model: GP, data: Observations, inducing: States) -> PairMargin
 
 @jax.jit
 def _sound(model: GP, swept: PairMarginals, careful: PairMarginals) -> PairMarginals:
-    """The marginals of the sweep if f and every entry of the states agree, else the others."""
+    """The means of the careful way, and the covariances of the sweep where those are right.
+
+    They are if the variances of f and of every entry of the states agree: a sweep that is right at
+    all has more digits of small entries beside large ones.
+    """
     h, dim = model.kernels[0].emission(), model.kernels[0].state_dim
     f = jnp.zeros((2, 2 * dim)).at[0, :dim].set(h).at[1, dim:].set(h)
     rows = jnp.concatenate([jnp.eye(2 * dim), f])
-
-    def moments(pairs: PairMarginals) -> tuple[Array, Array]:
-        variance = jnp.einsum("ri,mij,rj->mr", rows, pairs.covariance, rows)
-        return pairs.mean @ rows.T, variance
-
-    (mean, variance), (careful_mean, careful_variance) = moments(swept), moments(careful)
-    apart = jnp.abs(variance - careful_variance) <= _AGREEING * careful_variance
-    shifted = (mean - careful_mean) ** 2 <= _AGREEING**2 * careful_variance
-    agree = jnp.all(apart & shifted)
-    sound: PairMarginals = jax.tree.map(lambda a, b: jnp.where(agree, a, b), swept, careful)
-    return sound
+    variance, careful_variance = (
+        jnp.einsum("ri,mij,rj->mr", rows, pairs.covariance, rows) for pairs in (swept, careful)
+    )
+    agree = jnp.all(jnp.abs(variance - careful_variance) <= _AGREEING * careful_variance)
+    return PairMarginals(careful.mean, jnp.where(agree, swept.covariance, careful.covariance))
 
 
 def _pairs(prior: Transitions) -> Transitions:
@@ -241,7 +239,6 @@ def careful_q(model: GP, view: View, data: Observations, inducing: States, q: Q)
         return q._replace(elbo=elbo)
     points, states = one_by_one(data, inducing)
     pairs = _stretched(careful_pairs(model, points, states), q.marginals[0], np.asarray(inducing))
-    # A sweep that is right at all has more digits of small entries beside large ones.
     return q._replace(elbo=elbo, marginals=(_sound(model, q.marginals[0], pairs),))
 
 

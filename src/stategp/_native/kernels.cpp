@@ -59,17 +59,35 @@ ffi::Error for_each(int64_t batch, int64_t states, const Work& work) {
   }
 }
 
+int64_t axis(const Doubles& array, int from_end) {
+  const auto shape = array.dimensions();
+  return shape[shape.size() - from_end];
+}
+
+ffi::Error wrong(const char* what) {
+  return ffi::Error(ffi::ErrorCode::kInvalidArgument, std::string("stategp: ") + what);
+}
+
+bool have(int64_t count, std::initializer_list<size_t> counts) {
+  for (size_t one : counts)
+    if (int64_t(one) != count) return false;
+  return true;
+}
+
+// Whether prior and sites belong to chains of the same lengths and dimensions.
+bool fits(const Doubles& A, const Doubles& Q, const Doubles& linear, const Doubles& precision) {
+  const int64_t states = A.element_count(), d = std::max<int64_t>(axis(A, 1), 1);
+  return axis(A, 2) == axis(A, 1) && axis(A, 3) > 0 && have(states, {Q.element_count()}) &&
+         have(2 * states / d, {linear.element_count()}) &&
+         have(4 * states, {precision.element_count()});
+}
+
 // The number of chains, from the leading axes of an array.
 int64_t chains(const Doubles& array, size_t axes) {
   int64_t batch = 1;
   const auto shape = array.dimensions();
   for (size_t i = 0; i + axes < shape.size(); ++i) batch *= shape[i];
   return batch;
-}
-
-int64_t axis(const Doubles& array, int from_end) {
-  const auto shape = array.dimensions();
-  return shape[shape.size() - from_end];
 }
 
 Chain chain_of(const Doubles& A, const Doubles& Q, const Doubles& linear, const Doubles& precision,
@@ -82,6 +100,7 @@ Chain chain_of(const Doubles& A, const Doubles& Q, const Doubles& linear, const 
 ffi::Error sweep(Doubles A, Doubles Q, Doubles linear, Doubles precision, Out pair_mean,
                  Out pair_covariance, Out log_normaliser, Out before_mean,
                  Out before_covariance) {
+  if (!fits(A, Q, linear, precision)) return wrong("prior and sites differ in length or dimension");
   const int64_t intervals = axis(A, 3), d = axis(A, 1), size = intervals * d;
   return for_each(chains(A, 3), intervals, [&](int64_t b) {
     const Sweep work{chain_of(A, Q, linear, precision, b),
@@ -113,6 +132,7 @@ ffi::Error later_sites(Doubles before_mean, Doubles before_covariance, Doubles p
 ffi::Error sweep_indefinite(Doubles A, Doubles Q, Doubles linear, Doubles precision,
                             Out pair_mean, Out pair_covariance, Out log_normaliser, Out mean,
                             Out covariance, Out eta, Out J) {
+  if (!fits(A, Q, linear, precision)) return wrong("prior and sites differ in length or dimension");
   const int64_t intervals = axis(A, 3), d = axis(A, 1), size = intervals * d;
   return for_each(chains(A, 3), intervals, [&](int64_t b) {
     const SweepIndefinite work{chain_of(A, Q, linear, precision, b),
@@ -130,7 +150,10 @@ ffi::Error local_gradient(Doubles A, Doubles Q, Doubles linear, Doubles precisio
                           Doubles near_mean, Doubles near_covariance, Doubles far_vector,
                           Doubles far_matrix, Out d_A, Out d_Q, Out d_linear, Out d_precision,
                           bool potentials) {
+  if (!fits(A, Q, linear, precision)) return wrong("prior and sites differ in length or dimension");
   const int64_t intervals = axis(A, 3), d = axis(A, 1), size = intervals * d;
+  if (!have(A.element_count(), {near_covariance.element_count(), far_matrix.element_count()}))
+    return wrong("messages of another chain");
   const bool sites = d_linear->element_count() > 0;
   return for_each(chains(A, 3), intervals, [&](int64_t b) {
     const LocalGradient work{chain_of(A, Q, linear, precision, b),
@@ -163,6 +186,7 @@ ffi::Error prior_samples(Doubles A, Doubles Q, Doubles white, Out states) {
 
 ffi::Error samples(Doubles A, Doubles Q, Doubles linear, Doubles precision, Doubles white,
                    Out states) {
+  if (!fits(A, Q, linear, precision)) return wrong("prior and sites differ in length or dimension");
   const int64_t intervals = axis(A, 3), d = axis(A, 1), count = axis(white, 2);
   return for_each(chains(A, 3), intervals, [&](int64_t b) {
     const Samples work{chain_of(A, Q, linear, precision, b), count,
@@ -187,6 +211,24 @@ ffi::Error follow(Doubles matrix, Doubles offset, Doubles start, Out states, boo
   });
 }
 
+// Whether a series, its steps and their blocks belong together.
+bool fits(const Doubles& A, const Doubles& Q, const Integers& which, const Doubles& h,
+          const Doubles& value, const Doubles& precision, ffi::Span<const int64_t> blocks) {
+  const int64_t d = axis(A, 1), lengths = axis(A, 3), batch = chains(A, 3);
+  int64_t sum = 0;
+  for (int64_t size : blocks) {
+    if (size < 1) return false;
+    sum += size;
+  }
+  const int32_t* steps = which.typed_data();
+  for (size_t k = 0; k < which.element_count(); ++k)
+    if (steps[k] < 0 || steps[k] >= lengths) return false;
+  return sum == d && axis(A, 2) == d && have(A.element_count(), {Q.element_count()}) &&
+         have(batch * d, {h.element_count()}) &&
+         have(batch * axis(value, 1),
+              {value.element_count(), precision.element_count(), which.element_count()});
+}
+
 Series series_of(const Doubles& A, const Doubles& Q, const Integers& which, const Doubles& h,
                  const Doubles& value, const Doubles& precision, ffi::Span<const int64_t> blocks,
                  int64_t b) {
@@ -206,6 +248,8 @@ Series series_of(const Doubles& A, const Doubles& Q, const Integers& which, cons
 ffi::Error evidence(Doubles A, Doubles Q, Integers which, Doubles h, Doubles value,
                     Doubles precision, Out log_density, Out rounding,
                     ffi::Span<const int64_t> blocks, bool steady) {
+  if (!fits(A, Q, which, h, value, precision, blocks))
+    return wrong("steps, their numbers, blocks and observations do not belong together");
   return for_each(chains(A, 3), axis(value, 1), [&](int64_t b) {
     const Series series = series_of(A, Q, which, h, value, precision, blocks, b);
     with_dim(series.d, [&](auto s) {
@@ -219,6 +263,8 @@ ffi::Error evidence_gradient(Doubles A, Doubles Q, Integers which, Doubles h, Do
                              Doubles precision, Out log_density, Out rounding, Out d_A, Out d_Q,
                              Out d_h, Out d_value, Out d_precision,
                              ffi::Span<const int64_t> blocks, bool steady) {
+  if (!fits(A, Q, which, h, value, precision, blocks))
+    return wrong("steps, their numbers, blocks and observations do not belong together");
   const int64_t lengths = axis(A, 3), d = axis(A, 1), states = axis(value, 1);
   return for_each(chains(A, 3), states, [&](int64_t b) {
     const Series series = series_of(A, Q, which, h, value, precision, blocks, b);

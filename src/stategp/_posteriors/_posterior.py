@@ -27,6 +27,8 @@ from stategp._posteriors._tells_states import TellsStates
 from stategp._runtime import as_count, as_key, is_traced, least_size, on_device, refuse_traced
 from stategp.chain import PairMarginals
 
+_DRAWN = 2**21  # random numbers that take no time
+
 
 class Posterior(Predicts, TellsStates):
     """The posterior of f, as a Gauss–Markov chain of states at the inducing locations.
@@ -81,11 +83,9 @@ class Posterior(Predicts, TellsStates):
         if count == 0 or len(x) == 0:
             latents = () if len(self.model.kernels) == 1 else (len(self.model.kernels),)
             return jnp.zeros((count, len(x), *latents))
-        # Chains with a state at every input come in all lengths; short ones share a size.
-        entries = sum(kernel.state_dim**2 for kernel in self.model.kernels)
-        at_data = len(self.relative_inducing) == len(distinct_inputs(np.asarray(self.data.x)))
-        chain = self._padded(least_size(entries) if at_data else 1)
-        return sample(chain, as_key(key), x, count, self._negative)
+        return sample(
+            self._padded(self._least_states(count)), as_key(key), x, count, self._negative
+        )
 
     def components(self, x_new: Any) -> dict[str, tuple[Points, Points]]:
         """Mean and variance of each component of the kernel, by name (without the mean function).
@@ -185,8 +185,15 @@ class Posterior(Predicts, TellsStates):
         return self._padded(1)
 
     def _padded(self, least: int) -> Chain:
-        inducing = np.asarray(self.relative_inducing)
-        return Chain.padded(self.model, inducing, self._origin, self.sites, self.marginals, least)
+        origin, inducing = self._origin, np.asarray(self.relative_inducing)
+        return Chain.padded(self.model, inducing, origin, self.sites, self.marginals, least)
+
+    def _least_states(self, samples: int) -> int:
+        """Chains with a state at every input have all lengths; short ones share a size."""
+        if len(self.relative_inducing) < len(distinct_inputs(np.asarray(self.data.x))):
+            return 1
+        dims = [kernel.state_dim for kernel in self.model.kernels]
+        return min(least_size(sum(d**2 for d in dims)), max(_DRAWN // (samples * sum(dims)), 1))
 
     @property
     def _chain(self) -> Chain:

@@ -89,19 +89,51 @@ def _compiled(
 
 @_compiled.defjvp
 def _compiled_jvp(blocks: tuple[int, ...], steady: bool, primals: Any, tangents: Any) -> Any:
-    steps, h, value, precision, which = primals
-    moved = [steps.A, steps.Q, h, value, precision]
-    attributes = {"blocks": np.asarray(blocks, np.int64), "steady": steady}
-    log_density, rounding, *slopes = _native.call(
-        "evidence_gradient",
-        [(), (), *(leaf.shape for leaf in moved)],
-        steps.A, steps.Q, which, h, value, precision, **attributes,
-    )  # fmt: skip
+    log_density, rounding, *slopes = _compiled_slopes(*primals, blocks, steady)
     changes = [
         jnp.sum(slope * change)
         for slope, change in zip(slopes, jax.tree.leaves(tangents[:4]), strict=True)
     ]
     return (log_density, rounding), (sum(changes, start=jnp.zeros(())), jnp.zeros(()))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(5, 6))
+def _compiled_slopes(
+    steps: Transitions,
+    h: Any,
+    value: Any,
+    precision: Any,
+    which: Any,
+    blocks: tuple[int, ...],
+    steady: bool,
+) -> Any:
+    """The evidence, its rounding error, and its derivatives in all numbers it depends on."""
+    moved = [steps.A, steps.Q, h, value, precision]
+    return tuple(
+        _native.call(
+            "evidence_gradient",
+            [(), (), *(leaf.shape for leaf in moved)],
+            steps.A, steps.Q, which, h, value, precision,
+            blocks=np.asarray(blocks, np.int64), steady=steady,
+        )
+    )  # fmt: skip
+
+
+@_compiled_slopes.defjvp
+def _compiled_slopes_jvp(blocks: tuple[int, ...], steady: bool, primals: Any, tangents: Any) -> Any:
+    """Second derivatives are those of the twin."""
+    which = primals[4]
+
+    def twin(steps: Transitions, *rest: Any) -> Any:
+        def evidence(steps: Transitions, *rest: Any) -> Any:
+            return _traced(Transitions(steps.A[which], steps.Q[which]), *rest)
+
+        arguments = (0, 1, 2, 3)
+        differentiated = jax.value_and_grad(evidence, argnums=arguments, has_aux=True)
+        (log_density, rounding), slopes = differentiated(steps, *rest)
+        return (log_density, jax.lax.stop_gradient(rounding), *jax.tree.leaves(slopes))
+
+    return jax.jvp(twin, primals[:4], tangents[:4])
 
 
 @jax.custom_vjp
