@@ -1,10 +1,15 @@
 """What pyproject.toml promises about versions is what `make lower-bounds` tries."""
 
 import itertools
+import os
 import re
+import shutil
 import tomllib
 
+import pytest
+
 import tests.check_lower_bounds as lower
+from stategp import _native
 from tests.pages import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -34,3 +39,13 @@ def test_every_dependency_has_a_lower_bound():
 def test_tests_are_named_for_every_library():
     named = {name for libraries in lower.TESTS for name in libraries.split(", ")}
     assert named | {"jaxlib"} == set(PINS)
+
+
+@pytest.mark.skipif(
+    not (shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")),
+    reason="no C++ compiler here",
+)
+@pytest.mark.skipif("STATEGP_NATIVE" in os.environ, reason="somebody decides otherwise")
+def test_kernels_are_built_and_load_where_there_is_a_compiler():
+    """Installing goes on without them, and their own tests skip: nobody else would notice."""
+    assert _native.problem() in ("", "built for a newer processor than this one")

@@ -11,10 +11,19 @@ from typing import NamedTuple
 import numpy as np
 
 from stategp._data._views import ORDER, chebyshev_nodes
+from stategp._runtime import padded_size
 
 WIDEST = 1.5  # the longest cell of `ORDER` nodes, times the fastest rate of the kernel
 FEW_NODES = 8  # of cells that are short because there are so many observations
 _WORTH = 2048  # observations to a short cell from which on fewer nodes pay
+
+
+_FEW = 1024  # cells up to which those that fill up cost nothing
+
+
+def padded_cells(count: int) -> int:
+    """One of few numbers of cells: each of them has many nodes, so that few are added."""
+    return padded_size(count, few=_FEW)
 
 
 class Cells(NamedTuple):

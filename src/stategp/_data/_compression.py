@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp._data._cells import Cells
+from stategp._data._cells import Cells, padded_cells
 from stategp._data._observations import Observations
 from stategp._data._views import (
     ORDER,
@@ -31,7 +31,7 @@ from stategp._data._views import (
     to_coefficients,
 )
 from stategp._projection import Combinations
-from stategp._runtime import pad_last, padded_size
+from stategp._runtime import pad_last
 
 _HELD = 2**14  # observations whose Φ is held at once: it stays in the cache
 _MOST = 100  # times that a frequency may be another, if its waves are products of the other's
@@ -114,7 +114,7 @@ def compress(data: Observations, cells: Cells, inducing: np.ndarray, waves: Wave
     terms = waves.terms
     columns = np.asarray(data.x), np.asarray(data.y), np.asarray(data.weights)
     offset = float(np.mean(columns[1]))
-    size = padded_size(len(cells.first))
+    size = padded_cells(len(cells.first))
     roots, seen = np.zeros((size, terms, terms)), np.zeros((size, terms))
     weight, rest = np.zeros((size, ORDER)), 0.0
     # From the state on the left, or before all of them from the first one.

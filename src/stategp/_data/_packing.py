@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from stategp._data._cells import Cells
+from stategp._data._cells import Cells, padded_cells
 from stategp._data._observations import AtInducing, Observations, distinct_steps
 from stategp._data._views import (
     ORDER,
@@ -156,7 +156,7 @@ def pack_rows(
     nodes = cells.nodes()
     counts = np.where(np.arange(size) < used, layout.filled, 0)
     packed = Rows(
-        cell_nodes=jax.device_put(pad_last(nodes, padded_size(len(nodes)))),
+        cell_nodes=jax.device_put(pad_last(nodes, padded_cells(len(nodes)))),
         cell=jax.device_put(layout.cell),
         filled=jax.device_put(counts.reshape(-1, block)),
         t=t,
@@ -197,7 +197,7 @@ def pack_moments(data: Observations, cells: Cells, *, on_device: bool | None = N
             _add_to_cells(total, part.cell, np.asarray(of_rows))
         spread += float(sums[2])
     back = to_coefficients()
-    size = padded_size(len(nodes))
+    size = padded_cells(len(nodes))
     at_nodes = np.pad(reference, ((0, 0), (0, ORDER - _DEGREES))) @ np.linalg.inv(back).T
 
     def at_cells(values: np.ndarray) -> Array:

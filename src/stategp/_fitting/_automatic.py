@@ -196,8 +196,8 @@ def _unfinished(
 def exact_is_cheaper(model: GP, inputs: int, settings: Settings) -> bool:
     """Whether a fit with a state at every input should take less than choosing fewer would.
 
-    Only methods that climb with q at its best need few enough evaluations. The costs are those of
-    one core, in microseconds a state, as measured for states of dimension 1 to 20.
+    Only methods that climb with q at its best need few enough evaluations. The costs are
+    microseconds a state on one core, about those of `benchmarks/chain.py` with A and Q on top.
     """
     if not settings.method.takes_starts or inputs > _MANY:
         return False

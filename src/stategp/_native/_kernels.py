@@ -29,7 +29,7 @@ def _register() -> str:
     if os.environ.get("STATEGP_NATIVE", "").lower() in ("off", "0", "no", "false"):
         return "STATEGP_NATIVE is off"
     if not _LIBRARY.exists():
-        return "not built: no C++ compiler was found when stategp was installed"
+        return "not built when stategp was installed, for want of a C++ compiler that works"
     try:
         library = ctypes.CDLL(str(_LIBRARY))
         if not library.stategp_runs_here():

@@ -213,58 +213,25 @@ class Evidence {
     std::memcpy(last_look_, P_, sizeof(double) * nn_);
   }
 
-  // out = A in, A with blocks on its diagonal
+  // out = A in, or Aᵀ in, A with blocks on its diagonal
+  template <bool kTransposed = false>
   void times_blocks(const double* __restrict A, const double* __restrict in,
                     double* __restrict out) const {
     if constexpr (N > 0 && N <= 4) {
-      mul(s_, A, in, out);
+      product_here<kTransposed>(s_, A, in, out);
     } else {
       const int n = size();
       for (int i = 0; i < n; ++i) {
         const int low = low_[i], high = high_[i];
-        if constexpr (N > 0) {
-          double row[N > 0 ? N : 1] = {};
-          for (int k = low; k < high; ++k) {
-            const double factor = A[i * N + k];
-            for (int j = 0; j < N; ++j) row[j] += factor * in[k * N + j];
-          }
-          for (int j = 0; j < N; ++j) out[i * N + j] = row[j];
-        } else {
-          double* __restrict row = out + i * n;
-          for (int j = 0; j < n; ++j) row[j] = 0;
-          for (int k = low; k < high; ++k) {
-            const double factor = A[i * n + k];
-            for (int j = 0; j < n; ++j) row[j] += factor * in[k * n + j];
-          }
+        double fixed[N > 0 ? N : 1];
+        double* __restrict row = N > 0 ? fixed : out + i * n;
+        for (int j = 0; j < n; ++j) row[j] = 0;
+        for (int k = low; k < high; ++k) {
+          const double factor = kTransposed ? A[k * n + i] : A[i * n + k];
+          for (int j = 0; j < n; ++j) row[j] += factor * in[k * n + j];
         }
-      }
-    }
-  }
-
-  // out = Aᵀ in
-  void transposed_times_blocks(const double* __restrict A, const double* __restrict in,
-                               double* __restrict out) const {
-    if constexpr (N > 0 && N <= 4) {
-      mul_tn(s_, A, in, out);
-    } else {
-      const int n = size();
-      for (int i = 0; i < n; ++i) {
-        const int low = low_[i], high = high_[i];
-        if constexpr (N > 0) {
-          double row[N > 0 ? N : 1] = {};
-          for (int k = low; k < high; ++k) {
-            const double factor = A[k * N + i];
-            for (int j = 0; j < N; ++j) row[j] += factor * in[k * N + j];
-          }
-          for (int j = 0; j < N; ++j) out[i * N + j] = row[j];
-        } else {
-          double* __restrict row = out + i * n;
-          for (int j = 0; j < n; ++j) row[j] = 0;
-          for (int k = low; k < high; ++k) {
-            const double factor = A[k * n + i];
-            for (int j = 0; j < n; ++j) row[j] += factor * in[k * n + j];
-          }
-        }
+        if constexpr (N > 0)
+          for (int j = 0; j < n; ++j) out[i * n + j] = row[j];
       }
     }
   }
@@ -470,9 +437,9 @@ class Evidence {
       for (int l = low_[i]; l < high_[i]; ++l) xh_[l] += A[i * n + l] * r_[i];
     for (int i = 0; i < n; ++i) r_[i] = xh_[i];
     if (!information) return;
-    transposed_times_blocks(A, N_, Y_);
+    times_blocks<true>(A, N_, Y_);
     transpose(s_, Y_, X_);
-    transposed_times_blocks(A, X_, N_);
+    times_blocks<true>(A, X_, N_);
     symmetrise(s_, N_);
   }
 

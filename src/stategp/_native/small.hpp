@@ -103,16 +103,18 @@ typedef double Four __attribute__((vector_size(32), aligned(8), may_alias));
 inline Four& four(double* at) { return *reinterpret_cast<Four*>(at); }
 inline const Four& four(const double* at) { return *reinterpret_cast<const Four*>(at); }
 
-// c = a b
-template <int N>
-inline void mul_here(Dim<N> s, const double* __restrict a, const double* __restrict b,
-                double* __restrict c) {
+// c = a b, or aᵀ b
+template <bool kTransposed, int N>
+inline void product_here(Dim<N> s, const double* __restrict a, const double* __restrict b,
+                         double* __restrict c) {
+  const int n = s.n();
+  const auto left = [&](int i, int k) { return kTransposed ? a[k * n + i] : a[i * n + k]; };
   if constexpr (N > 0 && N % 4 == 0) {  // two rows at a time, all of their entries in registers
     for (int i = 0; i < N; i += 2) {
       Four row[2][N / 4] = {};
       for (int k = 0; k < N; ++k)
         for (int r = 0; r < 2; ++r) {
-          const double factor = a[(i + r) * N + k];
+          const double factor = left(i + r, k);
           for (int j = 0; j < N / 4; ++j) row[r][j] += factor * four(b + k * N + 4 * j);
         }
       for (int r = 0; r < 2; ++r)
@@ -122,58 +124,33 @@ inline void mul_here(Dim<N> s, const double* __restrict a, const double* __restr
     for (int i = 0; i < N; ++i) {
       double row[N] = {};
       for (int k = 0; k < N; ++k)
-        for (int j = 0; j < N; ++j) row[j] += a[i * N + k] * b[k * N + j];
+        for (int j = 0; j < N; ++j) row[j] += left(i, k) * b[k * N + j];
       for (int j = 0; j < N; ++j) c[i * N + j] = row[j];
     }
   } else {
-    const int n = s.n();
     for (int i = 0; i < n; ++i) {
-    double* __restrict row = c + i * n;
-    for (int j = 0; j < n; ++j) row[j] = 0;
-    for (int k = 0; k < n; ++k) {
-      const double factor = a[i * n + k];
-      if (factor == 0) continue;
-      for (int j = 0; j < n; ++j) row[j] += factor * b[k * n + j];
-    }
+      double* __restrict row = c + i * n;
+      for (int j = 0; j < n; ++j) row[j] = 0;
+      for (int k = 0; k < n; ++k) {
+        const double factor = left(i, k);
+        if (factor == 0) continue;
+        for (int j = 0; j < n; ++j) row[j] += factor * b[k * n + j];
+      }
     }
   }
+}
+
+// c = a b
+template <int N>
+inline void mul_here(Dim<N> s, const double* a, const double* b, double* c) {
+  product_here<false>(s, a, b, c);
 }
 STATEGP_SPLIT(mul, (Dim<N> s, const double* a, const double* b, double* c), (s, a, b, c))
 
 // c = aᵀ b
 template <int N>
-inline void mul_tn_here(Dim<N> s, const double* __restrict a, const double* __restrict b,
-                   double* __restrict c) {
-  if constexpr (N > 0 && N % 4 == 0) {  // two rows at a time, all of their entries in registers
-    for (int i = 0; i < N; i += 2) {
-      Four row[2][N / 4] = {};
-      for (int k = 0; k < N; ++k)
-        for (int r = 0; r < 2; ++r) {
-          const double factor = a[k * N + i + r];
-          for (int j = 0; j < N / 4; ++j) row[r][j] += factor * four(b + k * N + 4 * j);
-        }
-      for (int r = 0; r < 2; ++r)
-        for (int j = 0; j < N / 4; ++j) four(c + (i + r) * N + 4 * j) = row[r][j];
-    }
-  } else if constexpr (N > 0) {
-    for (int i = 0; i < N; ++i) {
-      double row[N] = {};
-      for (int k = 0; k < N; ++k)
-        for (int j = 0; j < N; ++j) row[j] += a[k * N + i] * b[k * N + j];
-      for (int j = 0; j < N; ++j) c[i * N + j] = row[j];
-    }
-  } else {
-    const int n = s.n();
-    for (int i = 0; i < n; ++i) {
-    double* __restrict row = c + i * n;
-    for (int j = 0; j < n; ++j) row[j] = 0;
-    for (int k = 0; k < n; ++k) {
-      const double factor = a[k * n + i];
-      if (factor == 0) continue;
-      for (int j = 0; j < n; ++j) row[j] += factor * b[k * n + j];
-    }
-    }
-  }
+inline void mul_tn_here(Dim<N> s, const double* a, const double* b, double* c) {
+  product_here<true>(s, a, b, c);
 }
 STATEGP_SPLIT(mul_tn, (Dim<N> s, const double* a, const double* b, double* c), (s, a, b, c))
 

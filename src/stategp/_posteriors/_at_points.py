@@ -105,8 +105,8 @@ def see(chain: Chain, x: Points) -> Seen:
         seen = by_blocks(lambda x: _look_up_and_see(anonymous, x, extents), x)
     else:
         on_host: Chain = chain._replace(
-            inducing=np.asarray(chain.inducing),  # type: ignore[arg-type]
-            origin=np.asarray(chain.origin),  # type: ignore[arg-type]
+            inducing=np.asarray(chain.inducing),  # type: ignore[arg-type]  # NumPy for once
+            origin=np.asarray(chain.origin),  # type: ignore[arg-type]  # likewise
             marginals=jax.tree.map(np.asarray, chain.marginals),
         )
         seen = by_blocks(lambda x: _see(plain, _near(on_host, x, np), extents), x)

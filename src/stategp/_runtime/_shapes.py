@@ -9,24 +9,28 @@ import math
 import numpy as np
 
 _SMALLEST = 64
-_GROWTH = 4  # up to `_FEW` each size is this many times the one before
+_QUADRUPLING = 1024  # up to here each size is four times the one before, then twice
 _FEW = 16_384  # above, eight sizes lie between n and 2n
 _UNNOTICED = 2**18  # numbers that are computed in about a millisecond
 
 
-def padded_size(count: int, least: int = _SMALLEST) -> int:
+def padded_size(count: int, least: int = _SMALLEST, few: int = _FEW) -> int:
     """The smallest of the few sizes that is at least `count`, and at least `least`.
+
+    From `few` on, no more than an eighth is added; give less where entries are dear.
 
     >>> padded_size(3), padded_size(700), padded_size(700, least=4096), padded_size(100_000)
     (64, 1024, 4096, 106496)
+    >>> padded_size(1150), padded_size(1150, few=1024)
+    (2048, 1152)
     """
-    size = min(least, _FEW)
-    while size < min(count, _FEW):
-        size *= _GROWTH
-    if count <= _FEW:
-        return min(size, _FEW)
-    step = 1 << max((count - 1).bit_length() - 4, 0)
-    return -(-count // step) * step
+    if count > few:
+        step = 1 << max((count - 1).bit_length() - 4, 0)
+        return -(-count // step) * step
+    size = min(least, few)
+    while size < count:
+        size *= 4 if size < _QUADRUPLING else 2
+    return min(size, few)
 
 
 def least_size(numbers: int) -> int:
