@@ -150,9 +150,8 @@ def draw(group, run, series, folder, ours):
         others = [o for o in results if o["series"] == one["series"] and o["method"] != ours]
         best = min(others, key=lambda o: o["mase"], default=None)
         _draw_one(axes, one, best, *series[one["series"]])
-    figure.legend(
-        *grid[0].get_legend_handles_labels(), loc="outside upper left", ncols=5, fontsize=8
-    )
+    named = grid[0].get_legend_handles_labels()
+    figure.legend(*named, loc="outside upper left", ncols=5, fontsize=8, frameon=False)
     kind = "all" if run["series"] == "all" else f"{run['series']}-of-each"
     file = folder / f"{run['date']}-forecasts-{group}-{kind}-worst.png"
     figure.savefig(file, dpi=110)
