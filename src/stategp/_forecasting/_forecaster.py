@@ -261,11 +261,9 @@ class Forecaster:
     ) -> Any:
         """Scores of forecasts from several origins, as a frame with a row for each.
 
-        The last origin lies one horizon before the end of the data, the others at distances `every`
-        (by default one horizon) before it. For each origin the model is fitted to the data up to it
-        and scored on the observations within the horizon: mean log density, CRPS, root mean squared
-        error, and the share of observations inside the interval of that level. Options are those of
-        `fit`."""
+        With `by="horizon"` a row for each step ahead, with `by="observation"` the forecasts. All
+        options: `cross_validate` in the reference; others are those of `fit`.
+        """
         from stategp._forecasting._rolling import cross_validate
 
         return cross_validate(self, frame, time, target, **options)
