@@ -1,7 +1,5 @@
 """Scores of the forecasts of `benchmarks.forecasts`, their table, and pictures of the worst."""
 
-import math
-
 import numpy as np
 
 from stategp import metrics
@@ -19,14 +17,16 @@ def scores(record, train, test, season):
     if "error" in record:
         return {}
     mean, median, lower, upper = (np.asarray(record[name]) for name in ARRAYS)
-    if mean.shape != test.shape or not all(np.isfinite(a).all() for a in (mean, lower, upper)):
-        return {"error": f"the forecast has shape {mean.shape}, or numbers that are not finite"}
+    if mean.shape != test.shape:
+        return {"error": f"{len(test)} steps ahead were asked for, {len(mean)} came"}
+    scale = metrics.seasonal_scale(train, season)
+    if not np.isfinite(scale):
+        return {"error": "the training part never changes: there is no scale for MASE"}
     low, high = lower[-1], upper[-1]
     thirds = np.array_split(np.arange(len(test)), 3)
     covered = [metrics.coverage(test[at], low[at], high[at]) for at in thirds]
     quantiles = [*lower[-2::-1], median, *upper[:-1]]
     probabilities = np.linspace(0.05, 0.95, len(quantiles))
-    scale = metrics.seasonal_scale(train, season)
     return {
         "mase": metrics.mase(test, mean, train, season),
         "smape": metrics.smape(test, mean),
@@ -45,7 +45,7 @@ def summary(results, methods):
     mine = {one["series"]: one["mase"] for one in results if _scored(one) and one["method"] == ours}
     found = {method: _of_method(results, method, mine) for method in methods if method in there}
     if ours in found:
-        found[ours]["ours_better"] = math.nan
+        found[ours]["ours_better"] = None
     return found
 
 
@@ -57,8 +57,8 @@ def _of_method(results, method, mine):
     later = [one["seconds"] for one in there if not one["first"]]
     first = [one["seconds"] for one in there if one["first"]]
     both = [one for one in there if one["series"] in mine]
-    found["seconds"] = float(np.median(later or first)) if there else math.nan
-    found["first_seconds"] = first[0] if first else math.nan
+    found["seconds"] = float(np.median(later or first)) if there else None
+    found["first_seconds"] = first[0] if first else None
     found["ours_better"] = _mean([mine[one["series"]] < one["mase"] for one in both])
     found |= {"series": len(records), "failures": len(records) - len(there)}
     return found
@@ -69,7 +69,8 @@ def _scored(record):
 
 
 def _mean(values):
-    return float(np.mean(values)) if len(values) else math.nan
+    """None where there is nothing to average."""
+    return float(np.mean(values)) if len(values) else None
 
 
 def table(run, methods):
@@ -105,16 +106,19 @@ def _table(run, columns, methods, only=None):
     ]
     rows = [["", *titles]]
     for name in names:
-        cells = [
-            text.format(**found[group][name]) if name in found[group] else "–"
-            for group in groups
-            for text in columns.values()
-        ]
-        rows.append([name, *("–" if cell.startswith("nan") else cell for cell in cells)])
+        measured = [(found[group].get(name, {}), columns.values()) for group in groups]
+        cells = [_cell(text, values) for values, texts in measured for text in texts]
+        rows.append([name, *cells])
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     rows.insert(1, ["-" * width for width in widths])
     lines = (" | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(f"| {line} |" for line in lines)
+
+
+def _cell(text, values):
+    """A number as the column writes it, a dash where there is none."""
+    field = text.strip("{}").split(":")[0]
+    return "–" if values.get(field) is None else text.format(**{field: values[field]})
 
 
 def without_forecasts(run):

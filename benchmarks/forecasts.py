@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks import forecast_scores
 from benchmarks.__main__ import machine
 from benchmarks.forecast_series import GROUPS, PEERS, chosen, series_of
-from benchmarks.peers.protocol import seconds_of
+from benchmarks.peers.protocol import forecast_record, seconds_of
 from stategp._runtime import replacing
 
 HERE = Path(__file__).parent
@@ -144,8 +144,9 @@ def forecasts(group, series, options, peers):
                     todo.append({"series": name, "method": method})
         for found in worked(peers, job, todo, options.limit):
             record = found | {"asked": asked(found["method"], about)}
-            file = kept / f"{record['series']}.json"
-            write(file, read(file) | {record["method"]: record})
+            if "versions" in record:  # not if its process died
+                file = kept / f"{record['series']}.json"
+                write(file, read(file) | {record["method"]: record})
             yield record
         command = [sys.executable, "-m", "benchmarks.forecasts", "--work"]
         mine = [{"series": name, "method": OURS} for name in series]
@@ -230,18 +231,14 @@ def our_forecast(sg, frame, job):
             )
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
-    numbers = {
-        "mean": found["mean"],
-        "median": found["median" if "median" in found else "mean"],
-        "lower": [found[f"lower_{100 * level:g}"] for level in job["levels"]],
-        "upper": [found[f"upper_{100 * level:g}"] for level in job["levels"]],
-    }
-    return {
-        "seconds": fit_seconds + seconds,
+    median = found["median" if "median" in found else "mean"]
+    names = [f"{100 * level:g}" for level in job["levels"]]
+    lower, upper = ([found[f"{side}_{name}"] for name in names] for side in ("lower", "upper"))
+    return forecast_record(fit_seconds + seconds, found["mean"], median, lower, upper) | {
         "fit_seconds": fit_seconds,
         "kernel": forecaster.learned_kernel,
         "converged": not any(issubclass(w.category, sg.NotConvergedWarning) for w in caught),
-    } | {name: np.asarray(values, dtype=float).tolist() for name, values in numbers.items()}
+    }
 
 
 def say(group, record):
@@ -255,8 +252,9 @@ def read(file):
 
 
 def write(file, content, indent=None):
+    text = json.dumps(content, indent=indent, allow_nan=False)
     with replacing(file) as written:
-        written.write(json.dumps(content, indent=indent).encode())
+        written.write(text.encode())
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.peers.protocol import seconds_of, versions
+from benchmarks.peers.protocol import forecast_record, seconds_of, versions
 
 PACKAGES = ("statsforecast", "prophet", "numpy", "scipy")
 
@@ -80,10 +80,7 @@ def forecast(name, job, y):
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
     lower, upper = zip(*bounds, strict=True)
-    numbers = {"mean": mean, "median": median, "lower": lower, "upper": upper}
-    return {"seconds": seconds} | {
-        key: np.asarray(value, dtype=float).tolist() for key, value in numbers.items()
-    }
+    return forecast_record(seconds, mean, median, lower, upper)
 
 
 def write_forecasts(job):

@@ -99,7 +99,9 @@ def test_months_have_as_many_steps_each_time():
 
 
 def test_hours_are_not_lost_to_rounding():
-    hours = pd.DataFrame({"ds": pd.date_range("2024-03-01", periods=N, freq="h"), "y": FRAME["y"]})
+    """41/24 − 7/24 is less than 34/24 in floating point: the last forecast would have eight."""
+    hours = pd.DataFrame({"ds": pd.date_range("2024-03-01", periods=42, freq="h")})
+    hours["y"] = FRAME["y"][:42]
     made = sg.Forecaster("matern32(10h)", inducing=8)
     found = made.cross_validate(
         hours, horizon="7h", folds=3, by="horizon", progress=False, max_steps=2
@@ -135,3 +137,32 @@ def test_counts_with_exposure_in_any_kind_of_frame():
 def test_wrong_options(options, words, forecaster):
     with pytest.raises(ValueError, match=words):
         forecaster.cross_validate(FRAME, **options)
+
+
+def test_a_picture_of_forecasts_and_what_came(forecaster):
+    from matplotlib.figure import Figure
+
+    rows = forecaster.cross_validate(FRAME, horizon="7d", folds=2, by="observation", progress=False)
+    figure = forecaster.plot_backtest(FRAME, forecasts=rows)
+    assert isinstance(figure, Figure)
+    (axes,) = figure.axes
+    means = [line for line in axes.lines if len(line.get_xdata()) == 7]
+    np.testing.assert_array_equal(
+        np.concatenate([line.get_ydata() for line in means]), rows["mean"]
+    )
+    inside = ((rows["lower_95"] <= rows["y"]) & (rows["y"] <= rows["upper_95"])).sum()
+    assert axes.get_title(loc="left") == (
+        f"Forecasts from 2 origins: {100 * inside / 14:.0f} % of 14 observations inside the "
+        "95 % interval"
+    )
+    drawn = forecaster.plot_backtest(FRAME, horizon="7d", folds=2, progress=False)
+    assert drawn.axes[0].get_title(loc="left") == axes.get_title(loc="left")
+
+
+def test_pictures_need_forecasts(forecaster):
+    with pytest.raises(ValueError, match="give a horizon, or forecasts="):
+        forecaster.plot_backtest(FRAME)
+    with pytest.raises(ValueError, match="by='observation'"):
+        forecaster.plot_backtest(FRAME, forecasts=FRAME)
+    with pytest.raises(ValueError, match="so horizon would not be used"):
+        forecaster.plot_backtest(FRAME, forecasts=FRAME, horizon="7d")

@@ -302,6 +302,20 @@ class Forecaster:
 
         return plots.plot_checks(self.story())
 
+    def plot_backtest(
+        self, frame: Any, time: str = "ds", target: str = "y", *, forecasts: Any = None,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        """A figure of forecasts from several origins, with their intervals, and of what came.
+
+        Options are those of `cross_validate` (`horizon=`, `folds=`); `forecasts` takes the frame
+        that it gives with `by="observation"`, and nothing is fitted.
+        """
+        from stategp import plots
+        from stategp._forecasting._backtests import backtest_panel
+
+        return plots.plot_panel(backtest_panel(self, frame, time, target, forecasts, **options))
+
     def report(self, path: Any, *, horizon: Any = None, **options: Any) -> None:
         """Write a report as a single HTML file, which can be read offline."""
         from stategp.report import write_report
