@@ -7,6 +7,7 @@ from stategp import metrics
 ARRAYS = ("mean", "median", "lower", "upper")  # of a record: the forecast itself
 SCORES = ("mase", "smape", "msis", "crps", "coverage")
 THIRDS = ("coverage_first", "coverage_middle", "coverage_last")  # of the horizon
+_DROPPED = {*ARRAYS, "asked", "versions"}  # of a record in the documentation
 _LEVEL = 0.95  # the last of the levels
 _SHOWN = 10  # series in a picture
 _TAIL = 3  # horizons of the training part in it
@@ -122,19 +123,15 @@ def _cell(text, values):
 
 
 def without_forecasts(run):
-    """The run with scores and seconds only: what is stored with the documentation."""
-    left_out = {*ARRAYS, "asked"}
-    return run | {
-        "groups": {
-            name: group
-            | {
-                "results": [
-                    {k: v for k, v in one.items() if k not in left_out} for one in group["results"]
-                ]
-            }
-            for name, group in run["groups"].items()
-        }
-    }
+    """The run with scores and seconds only, versions said once: what the documentation keeps."""
+    groups, versions = {}, {}
+    for name, group in run["groups"].items():
+        for one in group["results"]:
+            who = "stategp" if one["method"] == "stategp" else "peers"
+            versions |= {who: one.get("versions", versions.get(who))}
+        kept = [{k: v for k, v in one.items() if k not in _DROPPED} for one in group["results"]]
+        groups[name] = group | {"results": kept}
+    return run | {"versions": versions, "groups": groups}
 
 
 def draw(group, run, series, folder, ours):
@@ -174,7 +171,9 @@ def _draw_one(axes, one, best, train, test):
     )
     title = f"{one['series']}: stategp {one['mase']:.2f}"
     if best:
-        axes.plot(ahead, best["mean"], color="#D55E00", lw=1.1, ls="--", label="best peer")
+        axes.plot(
+            ahead, best["mean"], color="#D55E00", lw=1.1, ls="--", label="best peer, in hindsight"
+        )
         title += f", {best['method']} {best['mase']:.2f}"
     axes.set_title(title, fontsize=9, loc="left")
     axes.spines[["top", "right"]].set_visible(False)

@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks import forecast_scores
 from benchmarks.__main__ import machine
 from benchmarks.forecast_series import GROUPS, PEERS, chosen, series_of
-from benchmarks.peers.protocol import forecast_record, seconds_of
+from benchmarks.peers.protocol import forecast_record, seconds_of, versions
 from stategp._runtime import replacing
 
 HERE = Path(__file__).parent
@@ -65,6 +65,7 @@ def main():
             picture = forecast_scores.draw(name, run, series, options.out, OURS)
             print(f"drawn: {picture}" if picture else f"{name}: nothing to draw", flush=True)
     except KeyboardInterrupt:
+        run["interrupted"] = True
         print("interrupted: what was forecast until then")
     for kept in run["groups"].values():
         kept["summary"] = forecast_scores.summary(kept["results"], (OURS, *PEERS))
@@ -73,7 +74,7 @@ def main():
     file = options.out / f"{run['date']}-forecasts-{'-'.join(groups)}-{size}.json"
     write(file, run)
     print(f"\nwritten to {file}")
-    if options.store:
+    if options.store and "interrupted" not in run:
         stored = ROOT / "docs/forecasts-run.json"
         write(stored, forecast_scores.without_forecasts(run), indent=1)
         print(f"written to {stored}")
@@ -183,6 +184,7 @@ def worked(command, job, todo, limit):
                 finally:
                     process.kill()
                     status = process.wait()
+                    process.stdout.close()
             if status == 1:  # not of a series: their errors are in their records
                 sys.exit(f"forecasts: {command[0]} failed:\n{words.read_text()[-2000:]}")
             if left:
@@ -195,8 +197,10 @@ def lines(process, limit):
     while True:
         timer = threading.Timer(limit, process.kill)
         timer.start()
-        line = process.stdout.readline()
-        timer.cancel()
+        try:
+            line = process.stdout.readline()
+        finally:
+            timer.cancel()
         if not line:
             process.wait()
             return
@@ -210,14 +214,14 @@ def forecast_ours(job):
 
     import stategp as sg
 
-    importing = time.perf_counter() - began
+    importing, used = time.perf_counter() - began, versions("stategp", "jax", "numpy")
     with np.load(job["data"]) as series:
         for number, one in enumerate(job["todo"]):
             y = series[f"{one['series']}:train"]
             dates = pd.date_range(job["start"], periods=len(y), freq=job["step"])
             about = {"first": number == 0, "import_seconds": importing}
             found = our_forecast(sg, pd.DataFrame({"ds": dates, "y": y}), job)
-            print(json.dumps(one | about | found), flush=True)
+            print(json.dumps(one | about | found | {"versions": used}), flush=True)
 
 
 def our_forecast(sg, frame, job):
