@@ -9,6 +9,17 @@ from stategp._forecasting._frames import as_frame, clock_times, number_column, t
 from stategp._forecasting._instants import as_zone, instants_of
 from stategp._forecasting._number_texts import looks_like_number, read_numbers
 from stategp._forecasting._rolling import cross_validate
+from stategp._forecasting._scores import (
+    coverage,
+    crps,
+    interval_score,
+    mase,
+    msis,
+    pinball,
+    seasonal_scale,
+    smape,
+    usual_season,
+)
 from stategp._forecasting._sources import Source
 
 allow(Fitted, TimeAxis, answers=(Forecaster,))
@@ -21,12 +32,21 @@ __all__ = [
     "as_frame",
     "as_zone",
     "clock_times",
+    "coverage",
     "cross_validate",
+    "crps",
     "default_kernel",
     "instants_of",
+    "interval_score",
     "looks_like_number",
+    "mase",
+    "msis",
     "number_column",
+    "pinball",
     "read_dates",
     "read_numbers",
+    "seasonal_scale",
+    "smape",
     "time_column",
+    "usual_season",
 ]

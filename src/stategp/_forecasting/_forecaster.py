@@ -261,11 +261,9 @@ class Forecaster:
     ) -> Any:
         """Scores of forecasts from several origins, as a frame with a row for each.
 
-        The last origin lies one horizon before the end of the data, the others at distances `every`
-        (by default one horizon) before it. For each origin the model is fitted to the data up to it
-        and scored on the observations within the horizon: mean log density, CRPS, root mean squared
-        error, and the share of observations inside the interval of that level. Options are those of
-        `fit`."""
+        With `by="horizon"` a row for each step ahead, with `by="observation"` the forecasts. All
+        options: `cross_validate` in the reference; others are those of `fit`.
+        """
         from stategp._forecasting._rolling import cross_validate
 
         return cross_validate(self, frame, time, target, **options)
@@ -303,6 +301,20 @@ class Forecaster:
         from stategp import plots
 
         return plots.plot_checks(self.story())
+
+    def plot_backtest(
+        self, frame: Any, time: str = "ds", target: str = "y", *, forecasts: Any = None,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        """A figure of forecasts from several origins, with their intervals, and of what came.
+
+        Options are those of `cross_validate` (`horizon=`, `folds=`); `forecasts` takes the frame
+        that it gives with `by="observation"`, and nothing is fitted.
+        """
+        from stategp import plots
+        from stategp._forecasting._backtests import backtest_panel
+
+        return plots.plot_panel(backtest_panel(self, frame, time, target, forecasts, **options))
 
     def report(self, path: Any, *, horizon: Any = None, **options: Any) -> None:
         """Write a report as a single HTML file, which can be read offline."""
