@@ -14,6 +14,7 @@ Part = TypeVar("Part")
 
 _SPECTRUM_POINTS = 3000
 _MOST_CYCLES = 1500
+_SIZES: tuple[Role, ...] = ("variance", "diffusivity", "slope diffusivity", "slope variance")
 
 
 def pseudo_data(model: GP, data: Observations) -> np.ndarray:
@@ -90,7 +91,7 @@ def _guesses(model: GP, data: Observations, stretch: float = 1.0) -> list["_Gues
 
 def _start(part: Part, guesses: "_Guesses") -> Part:
     """The kernel, mean or likelihood with what was not given taken from the data."""
-    summands = max(1, sum(p.role == "variance" and not p.given for p in all_parameters(part)))
+    summands = max(1, sum(p.role in _SIZES and not p.given for p in all_parameters(part)))
 
     def start(parameter: Parameter) -> Parameter:
         if parameter.given:
@@ -114,6 +115,8 @@ class _Guesses:
             spread = float(1.4826 * np.median(deviations)) ** 2 or spread
         level = float(np.mean(self.y**2))
         self.variance = spread or level or 1.0
+        # A level far from zero must not be pulled there, but costs digits beside small noise.
+        self.vague = self.variance + level / 100
 
     def value(self, role: Role, summands: int) -> float | None:
         match role:
@@ -137,6 +140,20 @@ class _Guesses:
                 return float(np.median(self.y) if self.robust else np.mean(self.y))
             case "slope":
                 return 0.0
+            case "diffusivity":  # of a random walk that varies as y does within the span
+                return 6 * self.variance / summands / self.span
+            case "slope diffusivity":
+                return 100 * self.variance / summands / self.span**3
+            case "slope variance":  # of a line that varies as y does
+                return 12 * self.variance / summands / self.span**2
+            case "rate":
+                return 10 / self.span
+            case "start":
+                return 1e6 * self.vague
+            case "start of a line":
+                return 1e8 * self.vague
+            case "start of a slope":
+                return 1e4 * self.variance / self.span**2
             case "centre":
                 return self.origin + float(np.mean(self.x))
             case _:
