@@ -8,6 +8,7 @@ import numpy as np
 from stategp._data import Observations, Observed, distinct_inputs
 from stategp._models import GP, AdditiveGP
 from stategp._runtime import on_device
+from stategp.means import Mean, Zero
 from stategp.parameters import Parameter, Role, all_parameters, map_parameters, with_value
 
 Part = TypeVar("Part")
@@ -74,7 +75,7 @@ def _additive_guesses(model: AdditiveGP, observed: Observed) -> list["_Guesses"]
         f = model.likelihood.guess(np.asarray(data.y), np.asarray(data.extra))
         robust = not model.likelihood.conjugate
         guess = _Guesses(np.asarray(data.x), f, float(data.origin), robust, 3.0)
-        guesses.append(guess)
+        guesses.append(_from_mean(guess, model.mean))
     for guess in guesses[:-1]:
         guess.variance /= count
     return guesses
@@ -83,10 +84,18 @@ def _additive_guesses(model: AdditiveGP, observed: Observed) -> list["_Guesses"]
 def _guesses(model: GP, data: Observations, stretch: float = 1.0) -> list["_Guesses"]:
     pseudo = pseudo_data(model, data).reshape(len(data), -1)
     robust = not model.likelihood.conjugate
-    return [
+    guesses = [
         _Guesses(np.asarray(data.x), pseudo[:, i], float(data.origin), robust, stretch)
         for i in range(pseudo.shape[1])
     ]
+    return [_from_mean(guess, mean) for guess, mean in zip(guesses, model.means, strict=True)]
+
+
+def _from_mean(guess: "_Guesses", mean: Mean) -> "_Guesses":
+    """f without its mean function, if there is one, has a level around zero."""
+    if not isinstance(mean, Zero):
+        guess.vague = guess.variance
+    return guess
 
 
 def _start(part: Part, guesses: "_Guesses") -> Part:
@@ -115,8 +124,8 @@ class _Guesses:
             spread = float(1.4826 * np.median(deviations)) ** 2 or spread
         level = float(np.mean(self.y**2))
         self.variance = spread or level or 1.0
-        # A level far from zero must not be pulled there, but costs digits beside small noise.
-        self.vague = self.variance + level / 100
+        # A level far from zero must not be pulled there, but digits beside small noise are limited.
+        self.vague = self.variance + level / 1000
 
     def value(self, role: Role, summands: int) -> float | None:
         match role:

@@ -100,7 +100,7 @@ class IntegratedWiener(_Trend):
 
     >>> import stategp as sg
     >>> sg.kernels.IntegratedWiener(diffusivity=0.5)
-    IntegratedWiener(diffusivity=0.5, start=fixed(1e+08), slope=fixed(1e+04))
+    IntegratedWiener(diffusivity=0.5, start=fixed(1e+08), slope=fixed(10000))
     """
 
     diffusivity: Parameter
