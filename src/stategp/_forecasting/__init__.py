@@ -2,6 +2,7 @@
 
 from stategp._files import allow
 from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._choosing import Choice
 from stategp._forecasting._date_texts import read_dates
 from stategp._forecasting._defaults import default_kernel
 from stategp._forecasting._forecaster import Fitted, Forecaster
@@ -22,7 +23,7 @@ from stategp._forecasting._scores import (
 )
 from stategp._forecasting._sources import Source
 
-allow(Fitted, TimeAxis, answers=(Forecaster,))
+allow(Choice, Fitted, TimeAxis, answers=(Forecaster,))
 
 __all__ = [
     "Fitted",

@@ -15,11 +15,12 @@ from stategp._files import save
 from stategp._fitting import fit
 from stategp._forecasting._answers import (
     as_levels,
+    distribution_columns,
     function_columns,
     normal_columns,
-    observation_columns,
 )
 from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._choosing import Choice, choose, draw, explain, mixture
 from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
 from stategp._forecasting._frames import (
     as_frame,
@@ -36,12 +37,14 @@ from stategp._forecasting._frames import (
 from stategp._forecasting._instants import Instants
 from stategp._forecasting._steps import continued
 from stategp._models import GP, as_likelihood
-from stategp._posteriors import Posterior
+from stategp._posteriors import Posterior, marginals_at
 from stategp._story import Story, tell, user_units
+from stategp.likelihoods import Gaussian, Likelihood
 from stategp.means import Constant
 from stategp.parameters import Parameter, map_parameters
 
 EXTRAS = ("noise_variance", "exposure", "trials")
+_FEWEST, _MOST = 4, 50_000  # observations for which models are compared
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +58,13 @@ class Fitted:
     kind: str  # of data frame, by the name of its library
     extras: dict[str, str]  # the columns that the likelihood reads beside the target
     call: str
+    choices: tuple[Choice, ...] = ()  # what was chosen from the data, the best first
+
+    def distribution(self, x: np.ndarray, extras: dict[str, Any], *, noise: bool = True) -> Any:
+        """The distribution of a new observation (or, without noise, of the function) at x."""
+        if not self.choices:
+            return marginals_at(self.posterior, x, **extras)
+        return mixture(self.choices, x, noise=noise)
 
 
 @dataclasses.dataclass(eq=False)
@@ -124,22 +134,40 @@ class Forecaster:
         seen = np.isfinite(y)
         extra = extra_values(likelihood, len(y), columns, needed=seen)
         check_support(likelihood, f"column {target!r}", y, extra)
-        f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
-        model = GP(
-            self._kernel(x[seen], f, axis, progress),
-            likelihood,
-            Constant() if self.mean is None else self.mean,
-        )
         counts = None if weights is None else number_column(table, weights)
-        posterior = fit(
-            model, x, y,
-            inducing=self.inducing, weights=counts, progress=progress, **columns, **options,
-        )  # fmt: skip
+        choices: tuple[Choice, ...] = ()
+        if self._chooses(likelihood, x[seen]) and not columns and not options:
+            choices = choose(x, y, dates=axis.dates, weights=counts, progress=progress)
+            posterior = choices[0].posterior
+        else:
+            f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
+            model = GP(
+                self._kernel(x[seen], f, axis, progress),
+                likelihood,
+                Constant() if self.mean is None else self.mean,
+            )
+            posterior = fit(
+                model, x, y,
+                inducing=self.inducing, weights=counts, progress=progress, **columns, **options,
+            )  # fmt: skip
         named = {"weights": weights, "date_format": date_format}
         arguments = extras | {name: v for name, v in named.items() if v is not None} | options
         call = f"{self!r}.fit(frame, time={time!r}, target={target!r}{_written(arguments)})"
-        self.fitted = Fitted(posterior, axis, time, target, kind_of(table), extras, call)
+        kind = kind_of(table)
+        self.fitted = Fitted(posterior, axis, time, target, kind, extras, call, choices)
+        if choices and progress is not False:
+            print(self.explain(), file=sys.stderr)
         return self
+
+    def _chooses(self, likelihood: Likelihood, x: np.ndarray) -> bool:
+        """Whether the model is left to the data: models with a state at every observation."""
+        left = self.kernel is None and self.mean is None and isinstance(self.inducing, str)
+        plain = type(likelihood) is Gaussian and not likelihood.variance.given
+        return left and plain and self.inducing == "auto" and _FEWEST <= len(x) <= _MOST
+
+    def explain(self) -> str:
+        """What was chosen from the data, in words."""
+        return explain(self._fitted.choices, self.learned_kernel)
 
     def _axis(self, instants: Instants) -> TimeAxis:
         """That of the last fit, unless times are of another kind now."""
@@ -206,10 +234,13 @@ class Forecaster:
         fitted, posterior = self._fitted, self._fitted.posterior
         if of not in ("observation", "function"):
             raise ValueError(f"of must be 'observation' or 'function', got {of!r}")
-        if of == "function":
-            columns = function_columns(posterior, x, as_levels(levels))
+        wanted = as_levels(levels)
+        if of == "function" and not fitted.choices:
+            columns = function_columns(posterior, x, wanted)
         else:
-            columns = observation_columns(posterior, x, as_levels(levels), read_extras | extras)
+            noise = of == "observation"
+            there = fitted.distribution(x, read_extras | extras, noise=noise)
+            columns = distribution_columns(there, wanted)
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
     def components(self, times: Any = None, *, levels: Any = 0.95) -> Any:
@@ -227,7 +258,11 @@ class Forecaster:
         """A frame with a column for each joint sample of new observations: sample_0, sample_1, …"""
         x, read_extras = self._numbers(times, extras)
         fitted = self._fitted
-        drawn = fitted.posterior.sample_y(seed, x, num_samples, **(read_extras | extras))
+        drawn: Any
+        if fitted.choices:
+            drawn = draw(fitted.choices, seed, x, num_samples)
+        else:
+            drawn = fitted.posterior.sample_y(seed, x, num_samples, **(read_extras | extras))
         columns = {f"sample_{i}": np.asarray(path) for i, path in enumerate(drawn)}
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
@@ -281,6 +316,7 @@ class Forecaster:
             unit="days" if axis.dates else "",
             call=fitted.call,
             names=(f"{fitted.time} ({axis.zone})" if axis.zone else fitted.time, fitted.target),
+            distribution=partial(mixture, fitted.choices) if fitted.choices else None,
             **options,
         )
 

@@ -30,7 +30,6 @@ from stategp._forecasting._scores import (
     usual_season,
 )
 from stategp._forecasting._steps import months_apart
-from stategp._posteriors import marginals_at
 
 _ROWS = ("origin", "horizon", "observation")
 _MONTHS = 4.0  # days that so many months may be longer or shorter than on average
@@ -198,7 +197,7 @@ def _forecasts(forecaster: Any, frame: Any, y: np.ndarray, level: float) -> dict
     if len(y) == 0:
         return {name: np.zeros(0) for name in names}
     x, extras = forecaster._numbers(frame)
-    there = marginals_at(forecaster.posterior, x, **extras)
+    there = forecaster.fitted.distribution(x, extras)
     mean, _ = there.moments()
     quantiles = there.quantiles([0.5 - level / 2, 0.5, 0.5 + level / 2])
     values = (mean, *quantiles, there.log_density(y), there.crps(y))

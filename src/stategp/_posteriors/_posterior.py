@@ -90,6 +90,7 @@ class Posterior(Predicts, TellsStates):
     def components(self, x_new: Any) -> dict[str, tuple[Points, Points]]:
         """Mean and variance of each component of the kernel, by name (without the mean function).
 
+        The pattern of a periodic mean function is a component of its own, "pattern".
         With several latent functions the names start with the number of the function: "1.cosine".
         """
         moments = component_moments(self.chain, self._points(x_new))
