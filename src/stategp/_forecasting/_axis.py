@@ -1,7 +1,8 @@
 """How times become the numbers that the model sees.
 
 Dates become days since an origin; numbers stay as they are. The origin is fixed by the first fit,
-so that a date means the same number for ever after.
+so that a date means the same number for ever after. Where data are monthly, months count as
+equally long: what happens every March then repeats exactly, and steps are alike.
 """
 
 import dataclasses
@@ -22,6 +23,31 @@ _YEARS = {"us": (1, 9999), "ns": (1678, 2262)}
 _DATE = re.compile(r"\d{4}[-/]\d|\d{1,2}([-/.])\d{1,2}\1\d{4}")
 
 
+_MONTH = 365.25 / 12
+_PER_DAY_ROUNDED = 86_400_000  # what is left of a day after going to months and back
+
+
+def evened(days: np.ndarray) -> np.ndarray:
+    """Days since 1970, as they would be if all months were equally long."""
+    months = np.floor(days).astype(np.int64).astype("datetime64[D]").astype("datetime64[M]")
+    start, length = _month(months)
+    return (months.astype(np.int64) + (days - start) / length) * _MONTH
+
+
+def uneven(days: np.ndarray) -> np.ndarray:
+    """The way back."""
+    whole = np.floor(days / _MONTH + 1e-9)
+    start, length = _month(whole.astype(np.int64).astype("datetime64[M]"))
+    found = start + np.maximum(days / _MONTH - whole, 0.0) * length
+    return np.round(found * _PER_DAY_ROUNDED) / _PER_DAY_ROUNDED
+
+
+def _month(months: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Their first days, since 1970, and their lengths."""
+    start = months.astype("datetime64[D]").astype(np.int64)
+    return start, (months + 1).astype("datetime64[D]").astype(np.int64) - start
+
+
 @dataclasses.dataclass(frozen=True)
 class TimeAxis:
     """How times become numbers and numbers times."""
@@ -31,6 +57,7 @@ class TimeAxis:
     origin: int = 0  # units since 1970; dates only
     unit: str = "us"
     layout: str | None = None  # how texts are read that could be read in several ways
+    even_months: bool = False  # whether a month is a twelfth of a year
 
     @classmethod
     def of(cls, instants: Instants) -> "TimeAxis":
@@ -64,13 +91,20 @@ class TimeAxis:
             )
         theirs, ours = _PER_DAY[instants.unit], _PER_DAY[self.unit]
         origin, rest = divmod(self.origin * theirs, ours)
-        return (instants.values - np.int64(origin)) / theirs - rest / (ours * theirs)
+        since = (instants.values - np.int64(origin)) / theirs - rest / (ours * theirs)
+        if not self.even_months:
+            return since
+        first = self.origin / ours
+        return evened(first + since) - evened(np.array([first]))
 
     def times(self, numbers: np.ndarray) -> np.ndarray:
         """Numbers as datetime64 (UTC, or local if the data had no zone), or as they are."""
         if not self.dates:
             return np.asarray(numbers)
         per_day = _PER_DAY[self.unit]
+        if self.even_months:
+            first_day = self.origin / per_day
+            numbers = uneven(numbers + evened(np.array([first_day]))) - first_day
         first, last = (self._number_of(year) for year in _YEARS[self.unit])
         if not np.all((numbers >= first) & (numbers <= last)):
             between = " and ".join(map(str, _YEARS[self.unit]))

@@ -35,7 +35,7 @@ from stategp._forecasting._frames import (
     times_of,
 )
 from stategp._forecasting._instants import Instants
-from stategp._forecasting._steps import continued
+from stategp._forecasting._steps import continued, months_apart
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior, marginals_at
 from stategp._story import Story, tell, user_units
@@ -172,7 +172,10 @@ class Forecaster:
     def _axis(self, instants: Instants) -> TimeAxis:
         """That of the last fit, unless times are of another kind now."""
         if self.fitted is None or not self.fitted.axis.takes(instants):
-            return TimeAxis.of(instants)
+            axis = TimeAxis.of(instants)
+            x = distinct_inputs(np.sort(axis.numbers(instants, "times")))
+            monthly = axis.zone is None and axis.unit == "us" and months_apart(x, axis) > 0
+            return dataclasses.replace(axis, even_months=monthly)
         return dataclasses.replace(self.fitted.axis, zone=instants.zone, layout=instants.layout)
 
     def _kernel(self, x: np.ndarray, f: np.ndarray, axis: TimeAxis, progress: Any) -> Any:

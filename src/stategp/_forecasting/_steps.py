@@ -8,7 +8,7 @@ import numpy as np
 
 from stategp._durations import days, describe
 from stategp._forecasting._axis import TimeAxis
-from stategp._forecasting._instants import as_zone
+from stategp._forecasting._instants import as_zone, read_times
 
 _MONTH = days("1mo")
 _MOST = 1_000_000
@@ -89,6 +89,8 @@ def _numbers(local: list[datetime.datetime], axis: TimeAxis, last: float) -> np.
         zone = as_zone(axis.zone)
         moments = [m.replace(tzinfo=zone).astimezone(datetime.UTC) for m in local]
         local = [m.replace(tzinfo=None) for m in moments]
+    if axis.even_months:
+        return axis.numbers(read_times(np.array(local, dtype="datetime64[us]"), "times"), "times")
     before = axis.times(np.array([last])).astype("datetime64[us]")
     since = np.array(local, dtype="datetime64[us]") - before
     return last + since / np.timedelta64(1, "D")

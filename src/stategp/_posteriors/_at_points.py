@@ -178,8 +178,8 @@ def component_moments(chain: Chain, x: Points) -> list[dict[str, tuple[Points, P
         names = [*summands_of(kernel)]
         mean = chain.model.means[number]
         if isinstance(mean, Periodic):
-            centre = seen.centre[:, number] if several else seen.centre
-            moments += ((centre - mean.level.value, jnp.zeros_like(centre)),)
+            centre: Any = seen.centre[:, number] if several else seen.centre
+            moments += ((centre - np.asarray(mean.level.value), 0.0 * centre),)
             names.append(PATTERN)
         moments = moments if is_traced(x) else on_device(moments)
         answers.append(dict(zip(names, moments, strict=True)))
