@@ -1,7 +1,6 @@
 """The forecaster for sktime; most of it needs sktime (`make sktime-checks`)."""
 
 import importlib.util
-import os
 
 import numpy as np
 import pytest
@@ -84,16 +83,3 @@ def test_counts_have_counts_as_quantiles() -> None:
     quantiles = found.predict_quantiles(alpha=[0.1, 0.5, 0.9]).to_numpy()
     assert np.all(quantiles == np.round(quantiles))
     assert np.all(np.diff(quantiles, axis=1) >= 0)
-
-
-@needs_sktime
-@pytest.mark.skipif("STATEGP_ALL_CHECKS" not in os.environ, reason="slow: make sktime-checks")
-def test_sktime_checks() -> None:
-    from sktime.utils.estimator_checks import check_estimator
-
-    from stategp.sktime import StateGPForecaster
-
-    results = check_estimator(StateGPForecaster, raise_exceptions=False, verbose=False)
-    failed = {name: result for name, result in results.items() if result != "PASSED"}
-    assert results
-    assert not failed
