@@ -14,7 +14,7 @@ TESTS := $(shell find tests -name '*.py')
 CHECKED := build/checked
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types docs wheel lower-bounds unit format estimator-checks bench bench-forecasts experiments clean $(STUDIES)
+.PHONY: help demo test lint types docs wheel lower-bounds unit format estimator-checks sktime-checks bench bench-forecasts experiments clean $(STUDIES)
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 	@echo "studies:          $(STUDIES)"
@@ -67,6 +67,12 @@ format: $(DEVELOPMENT)  ## format and fix what ruff can fix
 
 estimator-checks: $(DEVELOPMENT)  ## all of scikit-learn's check_estimator, with default parameters
 	STATEGP_ALL_CHECKS=1 $(BIN)/pytest -v -k test_scikit_learn tests/test_estimators.py
+
+sktime-checks: | $(BIN)/python  ## sktime's check_estimator, in an environment of its own (build/sktime)
+	$(BIN)/python -m venv build/sktime
+	build/sktime/bin/python $(PIP) install --quiet -e '.[sktime]' beartype hypothesis pytest pytest-xdist statsforecast
+	build/sktime/bin/pytest -v -W default -n 0 tests/test_sktime.py tests/test_statsforecast.py
+	build/sktime/bin/python -W ignore tests/check_sktime.py
 
 bench: $(DEVELOPMENT)  ## compare stategp with other libraries (QUICK=1: a few minutes)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ALONE),--without-peers) --python $(PYTHON)

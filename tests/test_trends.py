@@ -113,6 +113,18 @@ def test_a_fit_makes_starts_vague(level: float) -> None:
     np.testing.assert_allclose(mean, line.intercept + line.slope * np.array(far) / 100, atol=0.05)
 
 
+def test_a_level_is_not_learned_twice() -> None:
+    """The constant of the mean is held: far away, it would bend the line."""
+    for kernel, learned in (("wiener", False), ("matern32", True)):
+        found = sg.fit(sg.GP(kernel, mean=sg.means.Constant()), X, walk())
+        assert found.model.means[0].value.learned is learned
+    given = sg.fit(sg.GP("wiener", mean=sg.means.Constant(3.0)), X, walk())
+    assert given.model.means[0].value.learned
+    line = sg.fit(sg.GP("wiener", mean=sg.means.Linear()), X, walk())
+    assert line.model.means[0].slope.learned
+    assert not line.model.means[0].intercept.learned
+
+
 def test_trends_can_be_saved(tmp_path) -> None:
     kernel = k.Sum(level=k.Wiener(start=1e4), line=k.Linear(), bent=k.DampedTrend())
     found = posterior(kernel, walk())

@@ -98,8 +98,8 @@ class Candidate(NamedTuple):
     spent: float  # how many numbers its mean took from the data
 
 
-def candidates(x: np.ndarray, y: np.ndarray, outline: Outline) -> list[Candidate]:
-    """The models to compare, for observations in order of x."""
+def candidates(x: np.ndarray, y: np.ndarray, outline: Outline) -> list[list[Candidate]]:
+    """The models to compare, of y and of log y, for observations in order of x."""
     found = []
     for log in (False, True) if np.all(y > 0) else (False,):
         values = np.log(y) if log else y
@@ -112,9 +112,12 @@ def candidates(x: np.ndarray, y: np.ndarray, outline: Outline) -> list[Candidate
             mean, fitted, spent = exact_pattern(x, values, season.period, most)
         change = typical_change(values - fitted, outline)
         noise = Gaussian(variance=_near(0.3 * change**2, 1.5))
-        for trend, parts in _trends(outline, change).items():
-            kernel = Sum(**parts, **_seasons(outline, change))
-            found.append(Candidate(trend, log, kernel, noise, mean, spent))
+        found.append(
+            [
+                Candidate(trend, log, Sum(**parts, **_seasons(outline, change)), noise, mean, spent)
+                for trend, parts in _trends(outline, change).items()
+            ]
+        )
     return found
 
 
@@ -140,14 +143,14 @@ def _trends(outline: Outline, change: float) -> dict[str, dict[str, Kernel]]:
     steepness = (change / outline.step) ** 2  # square of one typical change per step
 
     def level() -> Kernel:
-        return Wiener(diffusivity=_near(0.1 * change**2 / step, 2.0), start=start)
+        return Wiener(diffusivity=_near(0.5 * change**2 / step, 1.2), start=start)
 
     def line(slope: float) -> Kernel:
         return Linear(slope=fixed(slope**2 * steepness), start=start)
 
-    def bending(slope: float) -> Kernel:
+    def bending(slope: float, bends: float, spread: float) -> Kernel:
         return IntegratedWiener(
-            diffusivity=_near(1e-4 * steepness / step, 3.0),
+            diffusivity=_near(bends * steepness / step, spread),
             start=start,
             slope=fixed(slope**2 * steepness),
         )
@@ -159,13 +162,16 @@ def _trends(outline: Outline, change: float) -> dict[str, dict[str, Kernel]]:
         smooth = Matern32(variance=_near(0.5 * change**2, 1.5), lengthscale=_near(3 * step, 1.0))
         return {
             "a slope that changes, and rough deviations": {
-                "trend": bending(0.4), "short": short(),
+                "trend": bending(0.4, 1e-4, 3.0), "short": short(),
             },
             "a level that changes, and smooth deviations": {"level": level(), "short": smooth},
         }  # fmt: skip
     if any(not season.long for season in outline.seasons) or not outline.seasons:
         return {
-            "a level and a slope that change": {"trend": bending(0.1), "level": level()},
+            "a level and a slope that change": {
+                "trend": bending(0.02, 0.05, 2.5),
+                "level": level(),
+            },
             "a level that changes, and a slope": {"trend": line(0.15), "level": level()},
         }
     return {"a level that changes, a slope, and deviations": {

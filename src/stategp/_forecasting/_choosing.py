@@ -1,14 +1,14 @@
 """The default forecaster: candidate models are fitted, and weighed by how likely they make y."""
 
-import sys
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
 
 from stategp._fitting import condition, fit
+from stategp._forecasting._averages import Average, Part
 from stategp._forecasting._candidates import Candidate, Outline, candidates
-from stategp._forecasting._mixtures import Mixture, Part
 from stategp._models import GP
 from stategp._posteriors import Posterior
 from stategp.likelihoods import Gaussian, LogNormal
@@ -16,8 +16,9 @@ from stategp.parameters import Parameter
 
 _LEARNED_FROM = 1000  # of the latest observations: more teach hyperparameters little
 _MOST_STEPS = 60
-_FLAT = 1e-4  # slope per observation at which a search may end
+_FLAT = 5e-4  # slope per observation at which a search may end
 _NEGLIGIBLE = 0.01  # a weight
+_KEPT = 0.25  # weight of the scale that is less likely
 _ESTIMATED = 3.0  # relative growth of variances over a distance as long as the data
 
 
@@ -47,38 +48,41 @@ class Choice(NamedTuple):
 
 
 def choose(
-    x: np.ndarray, y: np.ndarray, *, dates: bool, weights: np.ndarray | None, progress: object
+    x: np.ndarray, y: np.ndarray, *, dates: bool, weights: np.ndarray | None
 ) -> tuple[Choice, ...]:
     """The models that matter, the one with the largest weight first.
 
-    A weight is the probability that a model gives to the data at its best hyperparameters, relative
-    to that of all candidates.
+    Of y and of log y the first kind of trend is fitted, of the one that makes the data likelier the
+    others too. Within each, models have weights by how likely they make the data. Between the two
+    that would decide too much: which errors grow with the level is one thing, how large the next
+    ones are another. So the other scale keeps a share.
     """
     seen = np.flatnonzero(np.isfinite(y))
     seen = seen[np.argsort(x[seen], kind="stable")]
     outline = Outline.of(x[seen], y[seen], dates)
-    fitted = []
-    for candidate in candidates(x[seen], y[seen], outline):
-        posterior = _learn(candidate, x, y, seen, weights)
-        fitted.append((posterior.elbo, posterior, candidate))
-        if progress not in (None, False) or (progress is None and sys.stderr.isatty()):
-            scale = "log y" if candidate.log else "y"
-            print(f"{scale}: {candidate.trend}: {posterior.elbo:.1f} nats", file=sys.stderr)
-    evidence = np.array([nats for nats, _, _ in fitted])
-    evidence = np.where(np.isfinite(evidence), evidence, -np.inf)
-    shares = np.exp(evidence - evidence.max())
-    shares = np.where(shares < _NEGLIGIBLE * shares.sum(), 0.0, shares)
-    order = [place for place in np.argsort(-shares) if shares[place] > 0]
-    return tuple(
-        Choice(
-            float(shares[place] / shares.sum()),
-            fitted[place][1],
-            fitted[place][2].trend,
-            fitted[place][2].log,
-            fitted[place][2].spent,
-        )
-        for place in order
-    )
+    scales = [list(scale) for scale in candidates(x[seen], y[seen], outline)]
+    fitted = [[_learn(scale[0], x, y, seen, weights)] for scale in scales]
+    best = int(np.argmax([_evidence(models[0]) for models in fitted]))
+    fitted[best] += [_learn(other, x, y, seen, weights) for other in scales[best][1:]]
+    share = 1.0
+    if len(fitted) == 2:
+        ahead = _evidence(fitted[best][0]) - _evidence(fitted[1 - best][0])
+        share = 1 - _KEPT - (1 - 2 * _KEPT) / (1 + math.exp(min(ahead, 700.0)))
+    found = []
+    for number, models in enumerate(fitted):
+        evidence = np.array([_evidence(posterior) for posterior in models])
+        shares = np.exp(evidence - evidence.max())
+        shares *= (share if number == best else 1 - share) / shares.sum()
+        for weight, posterior, model in zip(shares, models, scales[number], strict=False):
+            found.append(Choice(float(weight), posterior, model.trend, model.log, model.spent))
+    kept = [choice for choice in found if choice.weight > _NEGLIGIBLE]
+    total = sum(choice.weight for choice in kept)
+    ordered = sorted(kept, key=lambda choice: -choice.weight)
+    return tuple(choice._replace(weight=choice.weight / total) for choice in ordered)
+
+
+def _evidence(posterior: Posterior) -> float:
+    return posterior.elbo if math.isfinite(posterior.elbo) else -math.inf
 
 
 def _learn(
@@ -134,7 +138,7 @@ def _noise(posterior: Posterior) -> Parameter:
     return likelihood.variance
 
 
-def mixture(choices: tuple[Choice, ...], x: np.ndarray, *, noise: bool = True) -> Mixture:
+def averaged(choices: tuple[Choice, ...], x: np.ndarray, *, noise: bool = True) -> Average:
     """The distribution of new observations at x, or of the function, in the units of y."""
     parts = []
     for choice in choices:
@@ -143,7 +147,7 @@ def mixture(choices: tuple[Choice, ...], x: np.ndarray, *, noise: bool = True) -
             variance = variance + float(_noise(choice.posterior))
         deviation = np.sqrt(np.maximum(variance, 0.0) * choice.widening(x))
         parts.append(Part(choice.weight, choice.log, mean, deviation))
-    return Mixture(tuple(parts))
+    return Average(tuple(parts))
 
 
 def draw(choices: tuple[Choice, ...], seed: int, x: np.ndarray, num_samples: int) -> np.ndarray:
@@ -166,5 +170,5 @@ def explain(choices: tuple[Choice, ...], kernel: str) -> str:
     for choice in choices:
         scale = "log y" if choice.log else "y"
         lines.append(f"{100 * choice.weight:.0f} %  {scale}: {choice.trend}")
-    lead = "weights of the models, by how likely they make the data:"
+    lead = "weights of the models whose quantiles are averaged:"
     return "\n".join([lead, *(f"  {line}" for line in lines), f"kernel of the first: {kernel}"])

@@ -20,7 +20,7 @@ from stategp._forecasting._answers import (
     normal_columns,
 )
 from stategp._forecasting._axis import TimeAxis
-from stategp._forecasting._choosing import Choice, choose, draw, explain, mixture
+from stategp._forecasting._choosing import Choice, averaged, choose, draw, explain
 from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
 from stategp._forecasting._frames import (
     as_frame,
@@ -64,7 +64,7 @@ class Fitted:
         """The distribution of a new observation (or, without noise, of the function) at x."""
         if not self.choices:
             return marginals_at(self.posterior, x, **extras)
-        return mixture(self.choices, x, noise=noise)
+        return averaged(self.choices, x, noise=noise)
 
 
 @dataclasses.dataclass(eq=False)
@@ -137,7 +137,7 @@ class Forecaster:
         counts = None if weights is None else number_column(table, weights)
         choices: tuple[Choice, ...] = ()
         if self._chooses(likelihood, x[seen]) and not columns and not options:
-            choices = choose(x, y, dates=axis.dates, weights=counts, progress=progress)
+            choices = choose(x, y, dates=axis.dates, weights=counts)
             posterior = choices[0].posterior
         else:
             f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
@@ -319,7 +319,7 @@ class Forecaster:
             unit="days" if axis.dates else "",
             call=fitted.call,
             names=(f"{fitted.time} ({axis.zone})" if axis.zone else fitted.time, fitted.target),
-            distribution=partial(mixture, fitted.choices) if fitted.choices else None,
+            distribution=partial(averaged, fitted.choices) if fitted.choices else None,
             **options,
         )
 

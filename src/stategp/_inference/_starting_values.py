@@ -8,6 +8,7 @@ import numpy as np
 from stategp._data import Observations, Observed, distinct_inputs
 from stategp._models import GP, AdditiveGP
 from stategp._runtime import on_device
+from stategp.kernels import Kernel
 from stategp.means import Mean, Zero
 from stategp.parameters import Parameter, Role, all_parameters, map_parameters, with_value
 
@@ -15,6 +16,7 @@ Part = TypeVar("Part")
 
 _SPECTRUM_POINTS = 3000
 _MOST_CYCLES = 1500
+_STARTS: tuple[Role, ...] = ("start", "start of a line", "start of a drifting line")
 _SIZES: tuple[Role, ...] = ("variance", "diffusivity", "slope diffusivity", "slope variance")
 
 
@@ -30,8 +32,29 @@ def starting_model(model: GP, data: Observations, stretch: float = 1.0) -> GP:
     """
     guesses = _guesses(model, data, stretch)
     kernels = tuple(_start(k, guess) for k, guess in zip(model.kernels, guesses, strict=True))
-    means = tuple(_start(m, guess) for m, guess in zip(model.means, guesses, strict=True))
+    means = tuple(
+        _held(_start(m, guess), m, k)
+        for m, k, guess in zip(model.means, model.kernels, guesses, strict=True)
+    )
     return GP(kernels, _start(model.likelihood, guesses[0]), means)
+
+
+def _held(mean: Mean, before: Mean, kernel: Kernel) -> Mean:
+    """The mean function without what the kernel leaves open: no level or slope is learned twice.
+
+    (Far from the data, the constant that a trend is pulled to would become a trend of its own.)
+    """
+    open_roles: set[Role] = {p.role for p in all_parameters(kernel)}
+    roles = ["level"] * bool(open_roles & set(_STARTS))
+    roles += ["slope"] * ("start of a slope" in open_roles or "slope variance" in open_roles)
+    chosen = {p.role for p in all_parameters(before) if not p.given} & set(roles)
+
+    def hold(parameter: Parameter) -> Parameter:
+        if parameter.role not in chosen:
+            return parameter
+        return Parameter(parameter.value, parameter.constraint, parameter.role, learned=False)
+
+    return map_parameters(hold, mean)
 
 
 def search_scales(model: GP, data: Observations) -> np.ndarray:
@@ -56,7 +79,9 @@ def starting_additive(model: AdditiveGP, observed: Observed) -> AdditiveGP:
     """The additive model with every hyperparameter that was not given set from the data."""
     guesses = _additive_guesses(model, observed)
     parts = [_start(k, guess) for k, guess in zip(model.kernels, guesses[:-1], strict=True)]
-    likelihood, mean = (_start(part, guesses[-1]) for part in (model.likelihood, model.mean))
+    likelihood, mean = _start(model.likelihood, guesses[-1]), _start(model.mean, guesses[-1])
+    for kernel in model.kernels:
+        mean = _held(mean, model.mean, kernel)
     return AdditiveGP(dict(zip(model.names, parts, strict=True)), likelihood, mean)
 
 
@@ -161,8 +186,10 @@ class _Guesses:
                 return 1e6 * self.vague
             case "start of a line":
                 return 1e8 * self.vague
+            case "start of a drifting line":
+                return 1e10 * self.vague
             case "start of a slope":
-                return 1e4 * self.variance / self.span**2
+                return 1e6 * self.variance / self.span**2
             case "centre":
                 return self.origin + float(np.mean(self.x))
             case _:

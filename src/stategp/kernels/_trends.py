@@ -93,14 +93,14 @@ class IntegratedWiener(_Trend):
 
     With Gaussian noise its posterior mean is the cubic smoothing spline, which goes on in straight
     lines beyond the data. `start` and `slope` are the variances of level and slope before data are
-    seen. They are not learned; if they are not given, `fit` chooses 10⁸ times the variance of y and
-    10⁴ times that variance over the square of the span. The slope is pulled to zero at the rate
+    seen. They are not learned; if they are not given, `fit` chooses 10¹⁰ times the variance of y
+    and 10⁶ times that variance over the square of the span. The slope is pulled to zero at the rate
     diffusivity / (2 · slope), and the curvature to −f · slope / start: over a distance Δ that is a
     share of slope · Δ² / (2 · start).
 
     >>> import stategp as sg
     >>> sg.kernels.IntegratedWiener(diffusivity=0.5)
-    IntegratedWiener(diffusivity=0.5, start=fixed(1e+08), slope=fixed(10000))
+    IntegratedWiener(diffusivity=0.5, start=fixed(1e+10), slope=fixed(1e+06))
     """
 
     diffusivity: Parameter
@@ -117,8 +117,8 @@ class IntegratedWiener(_Trend):
         self.diffusivity = positive(
             "diffusivity", diffusivity, default=1.0, role="slope diffusivity"
         )
-        self.start = held("start", start, default=1e8, role="start of a line")
-        self.slope = held("slope", slope, default=1e4, role="start of a slope")
+        self.start = held("start", start, default=1e10, role="start of a drifting line")
+        self.slope = held("slope", slope, default=1e6, role="start of a slope")
 
     def stationary(self) -> Kernel:
         start, slope = self.start.value, self.slope.value

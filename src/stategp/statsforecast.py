@@ -1,0 +1,156 @@
+"""A model for statsforecast: `from stategp.statsforecast import StateGP`."""
+
+import copy
+import os
+from typing import Any
+
+import numpy as np
+
+from stategp._arguments import whole_number
+from stategp._forecasting import Forecaster
+from stategp.parameters import Parameter, map_parameters
+
+__all__ = ["StateGP"]
+
+_HARMONICS = 6  # at most, of a season
+_CYCLES = 2  # of a season that the data must have for it to be learned
+
+_PROCESS = os.getpid()
+
+Answers = dict[str, np.ndarray]
+
+
+class StateGP:
+    """A Gaussian process among the models of statsforecast.
+
+    ``StatsForecast(models=[StateGP(season_length=12)], freq="MS")`` fits one to every series. Times
+    are the numbers of the observations. Intervals are the process's own, not conformal. Fitted
+    values are those of the fit to all data, not one step ahead. Exogenous columns are not used.
+    Leave `n_jobs` at 1: JAX does not work in forked processes, which statsforecast makes of more.
+
+    Arguments:
+        season_length: observations in a season; 1 for none.
+        kernel: an expression or one of `sg.kernels`; by default a damped trend and, if the data
+            have at least two of them, a season that repeats.
+        likelihood, mean: as for `sg.Forecaster`.
+        alias: the name of the columns.
+        options: a dictionary of further arguments of `sg.fit`.
+
+    >>> import numpy as np
+    >>> from stategp.statsforecast import StateGP
+    >>> y = 10 + 0.5 * np.arange(40) + np.tile([0.0, 2.0, 1.0, -3.0], 10)
+    >>> forecast = StateGP(season_length=4).forecast(y, h=4, level=[90])
+    >>> list(forecast)
+    ['mean', 'lo-90', 'hi-90']
+    >>> np.round(forecast["mean"])
+    array([30., 32., 32., 28.])
+    """
+
+    uses_exog = False
+    prediction_intervals = None  # statsforecast's conformal ones, which it sets
+
+    def __init__(
+        self,
+        season_length: int = 1,
+        kernel: Any = None,
+        likelihood: Any = "gaussian",
+        mean: Any = None,
+        alias: str = "StateGP",
+        options: dict[str, Any] | None = None,
+    ):
+        self.season_length = whole_number("season_length", season_length, least=1)
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.mean = mean
+        self.alias = alias
+        self.options = options
+
+    def __repr__(self) -> str:
+        return self.alias
+
+    def new(self) -> "StateGP":
+        """A copy that can be fitted to another series."""
+        return copy.copy(self)
+
+    def fit(self, y: Any, X: Any = None) -> "StateGP":
+        """Learn from one series."""
+        if os.getpid() != _PROCESS:
+            raise RuntimeError(
+                "StateGP runs on JAX, which does not work in forked processes: use "
+                "StatsForecast(n_jobs=1)"
+            )
+        if self.prediction_intervals is not None:
+            raise ValueError(
+                "StateGP has intervals of its own: leave prediction_intervals out, or give them to "
+                "the other models"
+            )
+        values = np.asarray(y, dtype=float)
+        kernel = self._default(len(values)) if self.kernel is None else self.kernel
+        frame = {"ds": np.arange(len(values), dtype=float), "y": values}
+        forecaster = Forecaster(kernel, self.likelihood, self.mean)
+        self.model_ = forecaster.fit(frame, progress=False, **(self.options or {}))
+        self.count_ = len(values)
+        return self
+
+    def predict(self, h: int, X: Any = None, level: Any = None) -> Answers:
+        """Forecasts of the next `h` observations, with intervals of the levels (in percent)."""
+        after = self.count_ + np.arange(whole_number("h", h, least=1), dtype=float)
+        return self._at(after, level)
+
+    def predict_in_sample(self, level: Any = None) -> Answers:
+        """The same at the data, under the names that statsforecast has for them."""
+        answers = self._at(np.arange(self.count_, dtype=float), level)
+        return {
+            "fitted" if name == "mean" else f"fitted-{name}": value
+            for name, value in answers.items()
+        }
+
+    def forecast(
+        self,
+        y: Any,
+        h: int,
+        X: Any = None,
+        X_future: Any = None,
+        level: Any = None,
+        fitted: bool = False,
+    ) -> Answers:
+        """Fit and predict, without keeping the fit."""
+        model = self.new().fit(y, X)
+        answers = model.predict(h, level=level)
+        return {**answers, **model.predict_in_sample(level)} if fitted else answers
+
+    def forward(
+        self,
+        y: Any,
+        h: int,
+        X: Any = None,
+        X_future: Any = None,
+        level: Any = None,
+        fitted: bool = False,
+    ) -> Answers:
+        """Forecasts of another series with the hyperparameters learned from the first."""
+        held = map_parameters(_held, self.model_.posterior.model)
+        model = self.new()
+        model.kernel, model.likelihood, model.mean = held.kernels[0], held.likelihood, held.means[0]
+        return model.forecast(y, h, level=level, fitted=fitted)
+
+    def _default(self, count: int) -> str:
+        season, trend = self.season_length, "trend: damped_trend"
+        if season == 1 or count < _CYCLES * season:
+            return trend
+        order = min(max(season // 2, 1), _HARMONICS)
+        return f"{trend} + season: periodic({season}, order={order})"
+
+    def _at(self, times: np.ndarray, level: Any) -> Answers:
+        levels = sorted(level) if level is not None else []
+        frame = self.model_.predict(times, levels=[each / 100 for each in levels] or 0.5)
+        columns = [np.asarray(frame[name]) for name in frame.columns]
+        bounds = columns[len(columns) - 2 * len(levels) :] if levels else []
+        answers = {"mean": np.asarray(frame["mean"])}
+        for i, each in enumerate(levels):
+            answers |= {f"lo-{each}": bounds[2 * i], f"hi-{each}": bounds[2 * i + 1]}
+        return answers
+
+
+def _held(parameter: Parameter) -> Parameter:
+    return Parameter(parameter.value, parameter.constraint, parameter.role, learned=False)
