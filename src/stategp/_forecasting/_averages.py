@@ -1,6 +1,6 @@
 """Forecasts of several models together: their quantiles are averaged.
 
-With every model the same normal variable z makes y, or log y, large or small. So y = Σ weight · y(z)
+With every model the same normal variable z makes y, or log y, large or small: y = Σ weight · y(z)
 is an increasing function of z, and quantiles, densities and scores follow. Where models disagree,
 intervals lie between theirs instead of covering all of them.
 """
