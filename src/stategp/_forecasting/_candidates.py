@@ -14,6 +14,7 @@ from stategp._forecasting._patterns import exact_pattern
 from stategp._inference import strongest_period
 from stategp.kernels import (
     Cosine,
+    DampedTrend,
     IntegratedWiener,
     Kernel,
     Linear,
@@ -143,7 +144,7 @@ def _trends(outline: Outline, change: float) -> dict[str, dict[str, Kernel]]:
     steepness = (change / outline.step) ** 2  # square of one typical change per step
 
     def level() -> Kernel:
-        return Wiener(diffusivity=_near(0.5 * change**2 / step, 1.2), start=start)
+        return Wiener(diffusivity=_near(0.1 * change**2 / step, 2.0), start=start)
 
     def line(slope: float) -> Kernel:
         return Linear(slope=fixed(slope**2 * steepness), start=start)
@@ -167,16 +168,34 @@ def _trends(outline: Outline, change: float) -> dict[str, dict[str, Kernel]]:
             "a level that changes, and smooth deviations": {"level": level(), "short": smooth},
         }  # fmt: skip
     if any(not season.long for season in outline.seasons) or not outline.seasons:
+        far = 10 * outline.span  # over which slopes are forgotten
+        rate = np.sqrt(3) / far
+        wandering = Matern32(
+            variance=_near(1e-4 * steepness / step / (4 * rate**3), 3.0), lengthscale=fixed(far)
+        )
         return {
             "a level and a slope that change": {
-                "trend": bending(0.02, 0.05, 2.5),
+                "trend": Sum(line=line(0.05), bends=wandering),
                 "level": level(),
             },
             "a level that changes, and a slope": {"trend": line(0.15), "level": level()},
         }
-    return {"a level that changes, a slope, and deviations": {
-        "trend": line(0.05), "level": level(), "short": short(),
-    }}  # fmt: skip
+    rate = 1 / (26 * step)
+    damped = DampedTrend(
+        diffusivity=_near(2 * rate * 0.01 * steepness, 2.0), damping=_near(rate, 0.7), start=start
+    )
+    return {
+        "a level that changes, a slope, and deviations": {
+            "trend": line(0.05),
+            "level": level(),
+            "short": short(),
+        },
+        "a slope that comes and goes, and deviations": {
+            "trend": Sum(line=line(0.05), bends=damped),
+            "level": level(),
+            "short": short(),
+        },
+    }
 
 
 def _seasons(outline: Outline, change: float) -> dict[str, Kernel]:
