@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,6 +17,8 @@ Points = Float[Array, " points"]
 
 class Mean(eqx.Module):
     """A function of x, in the user's units."""
+
+    smooth: ClassVar[bool] = True  # whether a few values tell what lies between them
 
     @abc.abstractmethod
     def __call__(self, x: Points) -> Points:
@@ -90,6 +93,7 @@ class Function(Mean):
     0.0
     """
 
+    smooth: ClassVar[bool] = False
     function: Callable[[Points], Points] = eqx.field(static=True)
 
     def __call__(self, x: Points) -> Points:
@@ -97,3 +101,19 @@ class Function(Mean):
 
     def __repr__(self) -> str:
         return f"Function({getattr(self.function, '__name__', self.function)!s})"
+
+
+class Tabulated(Mean):
+    """Another mean plus weighted columns of a table, which has a row for every input there is."""
+
+    smooth: ClassVar[bool] = False
+    base: Mean
+    weights: Parameter
+    inputs: Float[Array, " rows"]  # in order, distinct unless they fill up the end
+    columns: Float[Array, "rows columns"]
+
+    def __call__(self, x: Points) -> Points:
+        after = jnp.clip(jnp.searchsorted(self.inputs, x), 1, len(self.inputs) - 1)
+        nearer = x - self.inputs[after - 1] < self.inputs[after] - x
+        added: Points = (self.columns @ self.weights.value)[jnp.where(nearer, after - 1, after)]
+        return self.base(x) + added

@@ -207,6 +207,11 @@ def frame_of(kind: str, first: Any, columns: dict[str, Any]) -> Any:
     return first.to_frame().with_columns(*others).to_native()
 
 
+def text_series(kind: str, name: str, texts: Any) -> Any:
+    """A column of texts."""
+    return frames().new_series(name, list(texts), backend=kind)
+
+
 def times_series(kind: str, axis: TimeAxis, name: str, numbers: np.ndarray) -> Any:
     nw = frames()
     times = axis.times(numbers)

@@ -20,7 +20,7 @@ from stategp._forecasting._frames import (
     time_column,
     times_series,
 )
-from stategp._posteriors import marginals_at
+from stategp._posteriors import Posterior, marginals_at
 
 
 def cross_validate(
@@ -75,7 +75,10 @@ def cross_validate(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", NotConvergedWarning)
             fresh.fit(keep, time, target, progress=show, **options)
-        scores = {"observations": int(after.sum())} | _scores(fresh, test, y[after], level)
+        # Regressors are known beforehand.
+        posterior = fresh._knowing(table.filter((x <= origin + length).tolist()).to_native(), None)
+        scores: dict[str, Any] = {"observations": int(after.sum())}
+        scores |= _scores(fresh, posterior, test, y[after], level)
         scores["converged"] = not any(issubclass(w.category, NotConvergedWarning) for w in caught)
         rows.append(scores)
     kind = kind_of(table)
@@ -83,12 +86,14 @@ def cross_validate(
     return frame_of(kind, times_series(kind, axis, "origin", origins), columns)
 
 
-def _scores(forecaster: Any, frame: Any, y: np.ndarray, level: float) -> dict[str, float]:
+def _scores(
+    forecaster: Any, posterior: Posterior, frame: Any, y: np.ndarray, level: float
+) -> dict[str, Any]:
     names = ("log_density", "crps", "rmse", f"coverage_{100 * level:.6g}")
     if len(y) == 0:
         return dict.fromkeys(names, float("nan"))
     x, extras = forecaster._numbers(frame)
-    there = marginals_at(forecaster.posterior, x, **extras)
+    there = marginals_at(posterior, x, **extras)
     mean, _ = there.moments()
     lower, upper = there.quantiles([0.5 - level / 2, 0.5 + level / 2])
     inside = (np.asarray(lower) <= y) & (y <= np.asarray(upper))
