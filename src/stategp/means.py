@@ -104,16 +104,14 @@ class Function(Mean):
 
 
 class Tabulated(Mean):
-    """Another mean plus weighted columns of a table, which has a row for every input there is."""
+    """Another mean plus values of a table, which has a row for every input there is."""
 
     smooth: ClassVar[bool] = False
     base: Mean
-    weights: Parameter
     inputs: Float[Array, " rows"]  # in order, distinct unless they fill up the end
-    columns: Float[Array, "rows columns"]
+    values: Float[Array, " rows"]
 
     def __call__(self, x: Points) -> Points:
         after = jnp.clip(jnp.searchsorted(self.inputs, x), 1, len(self.inputs) - 1)
         nearer = x - self.inputs[after - 1] < self.inputs[after] - x
-        added: Points = (self.columns @ self.weights.value)[jnp.where(nearer, after - 1, after)]
-        return self.base(x) + added
+        return self.base(x) + self.values[jnp.where(nearer, after - 1, after)]

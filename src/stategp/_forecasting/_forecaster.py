@@ -20,6 +20,7 @@ from stategp._forecasting._answers import (
     observation_columns,
 )
 from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._coefficients import roughly_without
 from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
 from stategp._forecasting._effects import as_effects, as_events, as_holidays, written
 from stategp._forecasting._frames import (
@@ -145,6 +146,8 @@ class Forecaster:
         asked = self.regressors, self.holidays, self.events
         design, seen = make_design(asked, table, axis, (x, y), target)
         f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
+        if design is not None:
+            f = roughly_without(design, x[seen], f)
         model = GP(
             self._kernel(x[seen], f, axis, progress),
             likelihood,
