@@ -31,12 +31,10 @@ class Effect:
 
     column: str
     kind: str = "linear"
-    lags: tuple[int, ...] = (0,)
-    scale: float = 1.0
+    lags: Any = (0,)  # kept as a tuple
+    scale: float | int = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.column, str):
-            raise ValueError(f"a regressor is the name of a column, got {self.column!r}")
         if self.kind not in KINDS:
             raise ValueError(f"kind must be 'linear' or 'smooth', got {self.kind!r}")
         given = self.lags if isinstance(self.lags, Sequence) else (self.lags,)
@@ -58,13 +56,11 @@ class Event:
     """
 
     name: str
-    dates: tuple[str, ...]  # kept as 2025-03-01, however they were given
+    dates: Any  # kept as a tuple of texts, 2025-03-01
     before: int = 0
     after: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str):
-            raise ValueError(f"the name of an event must be a text, got {self.name!r}")
         object.__setattr__(self, "dates", _dates(self.name, self.dates))
         for side in ("before", "after"):
             object.__setattr__(self, side, _days(side, getattr(self, side)))
@@ -90,7 +86,7 @@ class Holidays:
     subdivision: str | None = None
     before: int = 0
     after: int = 0
-    windows: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    windows: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for side in ("before", "after"):
@@ -111,7 +107,10 @@ def as_effects(regressors: Any) -> tuple[Effect, ...]:
     if regressors is None:
         return ()
     given = [regressors] if isinstance(regressors, str | Effect) else list(regressors)
-    effects = tuple(one if isinstance(one, Effect) else Effect(one) for one in given)
+    for one in given:
+        if not isinstance(one, str | Effect):
+            raise ValueError(f"a regressor is the name of a column or an sg.Effect, got {one!r}")
+    effects = tuple(Effect(one) if isinstance(one, str) else one for one in given)
     names = [effect.column for effect in effects]
     for name in names:
         if names.count(name) > 1:
