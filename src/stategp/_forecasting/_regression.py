@@ -8,8 +8,8 @@ the covariance C = (S⁻¹ + H)⁻¹ and the mean C b, and f the variance
     Var(f(x) | β) + (φ(x) − G(x))ᵀ C (φ(x) − G(x)),
 
 where Gⱼ, the response, is what the GP would be were the data φⱼ. Hyperparameters are learned with
-β at its mean, and β is found for them, in turn. They hardly depend on each other, so that two turns
-are enough, as a rule.
+β at its mean (`_tilting` has what that leaves out), and β is found for them, in turn. They hardly
+depend on each other, so that two turns are enough, as a rule.
 """
 
 import dataclasses
@@ -18,20 +18,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stategp._data import observe
+from stategp._data import Observations, distinct_inputs, observe
 from stategp._fitting import NotConvergedWarning, condition, fit
 from stategp._forecasting._coefficients import Coefficients, with_learned_sizes
 from stategp._forecasting._design import Design
-from stategp._forecasting._filtering import respond
+from stategp._forecasting._filtering import determinant_slopes, respond
 from stategp._forecasting._regression_posterior import RegressionPosterior, pairs_of
+from stategp._forecasting._tilting import level, short_of_slope, tilted, upright
 from stategp._inference import Outcome, starting_model
 from stategp._models import GP
 from stategp._posteriors import Posterior, per_point
 from stategp._runtime import on_device, pad_last, padded_size
 from stategp.likelihoods import Gaussian
 from stategp.means import Tabulated
+from stategp.parameters import all_parameters
 
 _TURNS = 5
+_SHORT = 0.05  # nats of the slopes that the last turn may not have seen
 _MOVED = 0.1  # standard deviations that coefficients may still move in the last turn
 
 
@@ -46,43 +49,32 @@ def fit_with_effects(
 ) -> RegressionPosterior:
     """The posterior of a model and of effects; options are those of `fit`."""
     _check(model, inducing)
-    beside = {name: options[name] for name in (model.likelihood.extra,) if name in options}
-    seen = np.isfinite(y)
-    data = observe(x, y, model.likelihood, extras=beside)
-    f = np.asarray(model.likelihood.guess(np.asarray(data.y), np.asarray(data.extra)))
-    expected = expected_sizes(design) * (float(np.std(f)) or 1.0)
-    times, first = np.unique(np.asarray(x, dtype=float)[seen], return_index=True)
-    matrix = design.matrix(np.asarray(x)[seen][first])
-
-    def offset(model: GP, weights: np.ndarray) -> GP:
-        return GP(model.kernels, model.likelihood, _tabulated(model, times, matrix @ weights))
-
-    def found_with(posterior: Posterior, weights: np.ndarray) -> Found:
-        return _found(posterior, plain(posterior.model), matrix, weights, expected, design)
-
-    known = {name: v for name, v in options.items() if name in ("weights", model.likelihood.extra)}
-    start = starting_model(model, data)
-    nothing = np.zeros(matrix.shape[1])
-    first_look = condition(offset(start, nothing), x, y, inducing="data", **known)
-    found = found_with(first_look, nothing)
-    for _ in range(_TURNS):
+    beside = {n: options[n] for n in (model.likelihood.extra, "weights") if n in options}
+    extras = {name: value for name, value in beside.items() if name != "weights"}
+    data = observe(x, y, model.likelihood, extras=extras)
+    effects = _Effects.of(design, model, data)
+    model = level(starting_model(model, data))
+    found = effects.found(condition(effects.added_to(model, None), x, y, inducing="data", **beside))
+    for turn in range(_TURNS):
         weights = found.coefficients.mean
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", NotConvergedWarning)
-            fitted = fit(offset(model, weights), x, y, inducing="data", **options)
-        found = found_with(fitted, weights)
-        model = plain(fitted.model)
+            fitted = fit(effects.added_to(model, weights), x, y, inducing="data", **options)
+        found = effects.found(fitted)
+        model = without_effects(fitted.model)
         moved = np.abs(found.coefficients.mean - weights)
         settled = moved <= _MOVED * np.sqrt(np.diagonal(found.coefficients.covariance))
+        enough = turn > 0 and np.all(settled) and short_of_slope(model) <= _SHORT
         result = fitted.fit_result
-        if np.all(settled) or (result and result.outcome is Outcome.interrupted):
+        if enough or (result and result.outcome is Outcome.interrupted):
             break
+        model = tilted(model, effects.slopes(model, found))
     for warning in caught:  # of the last turn only
         warnings.warn(warning.message, stacklevel=3)
-    return _posterior(fitted, model, design, weights, found)
+    return _posterior(fitted, upright(model), design, weights, found)
 
 
-def plain(model: GP) -> GP:
+def without_effects(model: GP) -> GP:
     """The model without the effects that were put into its mean."""
     (mean,) = model.means
     assert isinstance(mean, Tabulated)
@@ -108,13 +100,6 @@ def expected_sizes(design: Design) -> np.ndarray:
     return np.array([scales[column.group] for column in design.columns])
 
 
-def _tabulated(model: GP, times: np.ndarray, values: np.ndarray) -> Tabulated:
-    """The mean of the model plus values at some times, padded to few sizes."""
-    size = padded_size(max(len(times), 2))
-    inputs, rows = on_device((pad_last(times, size), pad_last(values, size)))
-    return Tabulated(model.means[0], inputs, rows)
-
-
 class Found(NamedTuple):
     """β for some hyperparameters."""
 
@@ -123,55 +108,91 @@ class Found(NamedTuple):
     slope: np.ndarray
     states: np.ndarray  # of the chain, in response to each column
     pulls: np.ndarray  # what each column adds to the linear terms of sites: state by state
+    precision: np.ndarray  # of what is observed at each state
+    precision_slope: np.ndarray  # its derivative in the logarithm of the variance of the noise
 
 
-def _found(
-    fitted: Posterior,
-    model: GP,
-    matrix: np.ndarray,
-    weights: np.ndarray,
-    expected: np.ndarray,
-    design: Design,
-) -> Found:
-    """β, from a posterior given some of it; the matrix has a row for each inducing point."""
-    target, precision = _observed(fitted, model, matrix @ weights)
-    used = np.flatnonzero(np.any(matrix != 0, axis=0))
-    kernel, inducing = model.kernels[0], np.asarray(fitted.relative_inducing)
-    columns = np.concatenate([matrix[:, used], target[:, None]], axis=1)
-    products, responses = respond(kernel, inducing, columns, precision)
-    count = matrix.shape[1]
-    H, b, states = (
-        np.zeros((count, count)),
-        np.zeros(count),
-        np.zeros((count, *responses.shape[1:])),
-    )
-    H[np.ix_(used, used)] = products[:-1, :-1]
-    b[used], states[used] = products[:-1, -1], responses[:-1]
-    pulls = (precision[:, None] * matrix).T[..., None] * np.asarray(kernel.emission())
-    return Found(with_learned_sizes(design, H, b, expected), H, b, states, pulls)
+@dataclasses.dataclass(frozen=True)
+class _Effects:
+    """Columns at the inducing points, which are all times that have an observation."""
+
+    design: Design
+    times: np.ndarray  # as the user has them, and from the origin
+    inducing: np.ndarray
+    matrix: np.ndarray
+    expected: np.ndarray  # standard deviations of coefficients
+
+    @staticmethod
+    def of(design: Design, model: GP, data: Observations) -> "_Effects":
+        f = model.likelihood.guess(np.asarray(data.y), np.asarray(data.extra))
+        expected = expected_sizes(design) * (float(np.std(f)) or 1.0)
+        inducing = distinct_inputs(np.asarray(data.x))
+        times = inducing + float(data.origin)
+        return _Effects(design, times, inducing, design.matrix(times), expected)
+
+    def added_to(self, model: GP, weights: np.ndarray | None) -> GP:
+        """The model with effects in its mean, padded to few sizes."""
+        values = np.zeros(len(self.times)) if weights is None else self.matrix @ weights
+        size = padded_size(max(len(self.times), 2))
+        inputs, rows = on_device((pad_last(self.times, size), pad_last(values, size)))
+        return GP(model.kernels, model.likelihood, Tabulated(model.means[0], inputs, rows))
+
+    def found(self, fitted: Posterior) -> Found:
+        """β, from a posterior given some of it."""
+        model, matrix = without_effects(fitted.model), self.matrix
+        target, precision, precision_slope = _observed(fitted, model)
+        used = np.flatnonzero(np.any(matrix != 0, axis=0))
+        kernel, count = model.kernels[0], matrix.shape[1]
+        columns = np.concatenate([matrix[:, used], target[:, None]], axis=1)
+        products, responses = respond(kernel, self.inducing, columns, precision)
+        H, b = np.zeros((count, count)), np.zeros(count)
+        states = np.zeros((count, *responses.shape[1:]))
+        H[np.ix_(used, used)] = products[:-1, :-1]
+        b[used], states[used] = products[:-1, -1], responses[:-1]
+        pulls = (precision[:, None] * matrix).T[..., None] * np.asarray(kernel.emission())
+        beta = with_learned_sizes(self.design, H, b, self.expected)
+        return Found(beta, H, b, states, pulls, precision, precision_slope)
+
+    def slopes(self, model: GP, found: Found) -> list[np.ndarray]:
+        """Of the determinant, in the logarithm of each parameter of the model."""
+        (kernel,), columns = model.kernels, self.matrix * found.coefficients.deviations
+        inside, outside = determinant_slopes(kernel, self.inducing, columns, found.precision)
+        slopes = [np.zeros(p.value.shape) for p in all_parameters(model)]
+        for number, parameter in enumerate(all_parameters(kernel)):
+            slopes[number] = np.asarray(parameter.value) * inside[number]
+        if isinstance(model.likelihood, Gaussian):  # whose variance comes after the kernel
+            slopes[len(inside)] = np.asarray(outside @ found.precision_slope)
+        return slopes
 
 
-def _observed(fitted: Posterior, model: GP, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What is seen of GP + effects at each inducing point, without the mean, and its precision.
+def _observed(fitted: Posterior, model: GP) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What is seen of GP and effects at each inducing point, its precision, and that one's slope.
 
-    `offset` are the effects that the posterior was given there.
+    The slope is the derivative in the logarithm of the variance of Gaussian noise.
     """
     data, likelihood = fitted.data, model.likelihood
     weights, y, extra = (np.asarray(column) for column in (data.weights, data.y, data.extra))
     inducing = np.asarray(fitted.relative_inducing)
     state = np.searchsorted(inducing, np.asarray(data.x))
     base = np.asarray(model.means[0](on_device(inducing + float(data.origin))))[state]
+    slope = np.zeros(len(y))
     if isinstance(likelihood, Gaussian):
-        precision = weights / (float(likelihood.variance.value) + extra)
+        variance = float(likelihood.variance.value)
+        precision = weights / (variance + extra)
+        slope = -precision * variance / (variance + extra)
         pull = precision * (y - base)
     else:
-        mean, variance = map(np.asarray, fitted.predict_f(np.asarray(data.x) + data.origin))
-        slopes = per_point(likelihood, "expected_slopes", y, mean, variance, extra)
+        mean, spread = map(np.asarray, fitted.predict_f(np.asarray(data.x) + data.origin))
+        slopes = per_point(likelihood, "expected_slopes", y, mean, spread, extra)
         g, h = map(np.asarray, slopes[1:])
         precision = np.maximum(-2 * weights * h, 0.0)
         pull = weights * g + precision * (mean - base)
-    total = np.bincount(state, precision, len(inducing))
-    return np.bincount(state, pull, len(inducing)) / np.where(total > 0, total, 1.0), total
+
+    def at_states(values: np.ndarray) -> np.ndarray:
+        return np.bincount(state, values, len(inducing))
+
+    total = at_states(precision)
+    return at_states(pull) / np.where(total > 0, total, 1.0), total, at_states(slope)
 
 
 def _posterior(

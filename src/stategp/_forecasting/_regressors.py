@@ -168,9 +168,10 @@ def effect_rows(posterior: Posterior, level: float) -> dict[str, np.ndarray]:
                     rows.append(values @ units[column : column + width])
             column += width
     for at in range(column, len(design.columns)):
-        names.append(design.columns[at].name)
-        rows.append(units[at])
-    matrix = np.stack(rows)
+        if np.any(posterior.responses[at] != 0):  # else nothing is known but the prior
+            names.append(design.columns[at].name)
+            rows.append(units[at])
+    matrix = np.stack(rows) if rows else units[:0]
     mean = matrix @ posterior.effect_mean
     variance = np.sum((matrix @ posterior.effect_covariance) * matrix, axis=1)
     reach = ndtri(0.5 + level / 2) * np.sqrt(variance)
