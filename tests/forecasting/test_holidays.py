@@ -15,9 +15,8 @@ from stategp._forecasting._effects import as_holidays
 RNG = np.random.default_rng(0)
 DAYS = pd.date_range("2023-12-20", "2024-12-20")
 T = np.arange(len(DAYS))
-PUBLIC = pd.to_datetime(
-    "2024-" + pd.Series(["01-01", "03-29", "04-01", "05-01", "05-09", "05-20", "10-03"])
-)
+PUBLIC = ["01-01", "03-29", "04-01", "05-01", "05-09", "05-20", "10-03"]
+PUBLIC = pd.to_datetime(["2023-12-25", "2023-12-26", *(f"2024-{day}" for day in PUBLIC)])
 Y = np.sin(T / 30) - 2.0 * np.isin(DAYS, PUBLIC) + 0.2 * RNG.standard_normal(len(T))
 FRAME = pd.DataFrame({"ds": DAYS, "y": Y})
 

@@ -159,7 +159,7 @@ class _Effects:
         inside, outside = determinant_slopes(kernel, self.inducing, columns, found.precision)
         slopes = [np.zeros(p.value.shape) for p in all_parameters(model)]
         for number, parameter in enumerate(all_parameters(kernel)):
-            slopes[number] = np.asarray(parameter.value) * inside[number]
+            slopes[number] = np.asarray(np.asarray(parameter.value) * inside[number])
         if isinstance(model.likelihood, Gaussian):  # whose variance comes after the kernel
             slopes[len(inside)] = np.asarray(outside @ found.precision_slope)
         return slopes
