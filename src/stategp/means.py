@@ -101,17 +101,3 @@ class Function(Mean):
 
     def __repr__(self) -> str:
         return f"Function({getattr(self.function, '__name__', self.function)!s})"
-
-
-class Tabulated(Mean):
-    """Another mean plus values of a table, which has a row for every input there is."""
-
-    smooth: ClassVar[bool] = False
-    base: Mean
-    inputs: Float[Array, " rows"]  # in order, distinct unless they fill up the end
-    values: Float[Array, " rows"]
-
-    def __call__(self, x: Points) -> Points:
-        after = jnp.clip(jnp.searchsorted(self.inputs, x), 1, len(self.inputs) - 1)
-        nearer = x - self.inputs[after - 1] < self.inputs[after] - x
-        return self.base(x) + self.values[jnp.where(nearer, after - 1, after)]

@@ -24,13 +24,13 @@ from stategp._forecasting._coefficients import Coefficients, with_learned_sizes
 from stategp._forecasting._design import Design
 from stategp._forecasting._filtering import determinant_slopes, respond
 from stategp._forecasting._regression_posterior import RegressionPosterior, pairs_of
+from stategp._forecasting._tabulated import Tabulated
 from stategp._forecasting._tilting import level, short_of_slope, tilted, upright
 from stategp._inference import Outcome, starting_model
 from stategp._models import GP
 from stategp._posteriors import Posterior, per_point
 from stategp._runtime import on_device, pad_last, padded_size
 from stategp.likelihoods import Gaussian
-from stategp.means import Tabulated
 from stategp.parameters import all_parameters
 
 _TURNS = 5
