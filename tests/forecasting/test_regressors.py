@@ -183,6 +183,8 @@ def test_lags_are_rows_earlier():
     assert len(found.posterior.data) == N - 2  # what acted on the first two is unknown
     found.forecast("2d", future=FRAME[N:])
     assert "heat" in found.components()
+    probability = found.outliers(FRAME.assign(y=y)[:N])["probability"]
+    assert np.isnan(probability).tolist() == [True] * 2 + [False] * (N - 2)
 
 
 def test_a_smooth_effect_follows_a_curve():

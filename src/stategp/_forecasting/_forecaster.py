@@ -39,7 +39,7 @@ from stategp._forecasting._frames import (
 )
 from stategp._forecasting._instants import Instants
 from stategp._forecasting._regression import fit_with_effects
-from stategp._forecasting._regressors import effect_rows, knowing, make_design, say
+from stategp._forecasting._regressors import effect_rows, knowing, make_design, say, without_unknown
 from stategp._forecasting._steps import continued
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior
@@ -298,7 +298,8 @@ class Forecaster:
             table = as_frame(frame, fitted.time, fitted.target)
             x, extras = self._numbers(table.to_native())
             y = number_column(table, fitted.target)
-        posterior = self._knowing(frame, x)
+        posterior = self._knowing(frame, None)
+        y = without_unknown(posterior, x, y)
         probability = posterior.tail_probability(x, y, weights=weights, **extras)
         columns = {
             fitted.target: y,

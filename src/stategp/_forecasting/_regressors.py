@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from stategp._forecasting._axis import TimeAxis
-from stategp._forecasting._calendar import HOLIDAYS, occasions_of
+from stategp._forecasting._calendar import occasions_of
 from stategp._forecasting._design import Design
 from stategp._forecasting._effects import Effect, Event, Holidays
 from stategp._forecasting._frames import as_frame, is_frame, number_column, time_column
@@ -126,6 +126,14 @@ def knowing(
     return posterior.knowing(design)
 
 
+def without_unknown(posterior: Posterior, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Observations, NaN where a regressor is not known, as it is not before the first lag."""
+    if isinstance(posterior, RegressionPosterior):
+        for missing in posterior.design.unknown(x).values():
+            y = np.where(np.isin(x, missing), np.nan, y)
+    return y
+
+
 def _unknown(missing: dict[str, np.ndarray], axis: TimeAxis, time: str) -> str:
     columns = ", ".join(map(repr, missing))
     times = np.unique(np.concatenate(list(missing.values())))
@@ -181,6 +189,3 @@ def effect_rows(posterior: Posterior, level: float) -> dict[str, np.ndarray]:
         "lower": mean - reach,
         "upper": mean + reach,
     }
-
-
-__all__ = ["HOLIDAYS", "effect_rows", "knowing", "make_design", "say"]
