@@ -187,6 +187,18 @@ def test_lags_are_rows_earlier():
     assert np.isnan(probability).tolist() == [True] * 2 + [False] * (N - 2)
 
 
+def test_an_effect_can_vary_with_a_season():
+    phase = 2 * np.pi * T / 7
+    y = (HEAT - 15) * (0.3 + 0.2 * np.cos(phase)) + 0.05 * RNG.standard_normal(len(T))
+    found = made(FRAME.assign(y=y)[:N], regressors=sg.Effect("heat", season="1w"))
+    effects = found.effects().set_index("name")["effect"]
+    assert list(effects.index) == ["heat"]
+    np.testing.assert_allclose(effects["heat"], 0.3, atol=0.02)
+    parts = found.components()
+    away = HEAT[:N] - HEAT[:N].mean()
+    np.testing.assert_allclose(parts["heat"], away * (0.3 + 0.2 * np.cos(phase[:N])), atol=0.3)
+
+
 def test_a_smooth_effect_follows_a_curve():
     z = RNG.uniform(-2, 2, len(T))
     y = np.sin(2 * z) + 0.05 * RNG.standard_normal(len(T))
@@ -246,6 +258,7 @@ def test_numbers_as_times_and_repeated_rows():
         ({"regressors": [3]}, "the name of a column or an sg.Effect, got 3"),
         ({"regressors": ["gappy"]}, r"'gappy' is empty in row 4, where 'y' is given \(2 such rows"),
         ({"regressors": ["heat"], "inducing": 8}, "leave inducing out"),
+        ({"regressors": sg.Effect("heat", season="often")}, "not a duration"),
         ({"events": ["sale"]}, "events must be sg.Event"),
         ({"events": {"sale": [3.0]}}, "must have dates"),
         ({"holidays": 3}, "holidays must be a country"),
@@ -297,7 +310,7 @@ def test_states_are_refused(sales):
 
 
 def test_noise_is_the_most_probable_with_effects_integrated_out():
-    """With many effects, that of a fit at their means would be too small by a fifth."""
+    """With many effects, that of a fit at their means would be far too small."""
     X = RNG.standard_normal((N, 10))
     y = np.sin(T[:N] / 9) + X.sum(axis=1) + 0.3 * RNG.standard_normal(N)
     names = [f"c{i}" for i in range(10)]

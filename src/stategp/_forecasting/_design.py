@@ -1,12 +1,13 @@
 """The columns that effects multiply, at any time: values of regressors, and days of the calendar.
 
 Every effect is linear in its coefficients. A linear effect has a column for each lag, an occasion a
-column that is one on its days. A smooth effect is a Gaussian process of the value, through its
+column that is one on its days. An effect that varies with a season has its columns again, times the
+waves of the season. A smooth effect is a Gaussian process of the value, through its
 values at some knots; its columns are such that the coefficients are independent a priori.
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from stategp._forecasting._effects import Effect
 
 _KNOTS = 16  # of a smooth effect, at most
 _BEYOND = 1.0  # standard deviations beyond the values seen, up to which it goes on
+_WAVES = 2  # over which an effect varies with a season
 _CLOSE = 1e-6  # of the shortest step: times that differ by less are the same
 
 
@@ -39,6 +41,11 @@ class Scaling:
     binary: bool  # whether all values are 0 or 1
     knots: np.ndarray  # of a smooth effect, in standard units
     averages: np.ndarray  # of its columns
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        return max(len(self.knots), 1)
 
     def standard(self, values: np.ndarray) -> np.ndarray:
         return (values - self.centre) / self.deviation
@@ -123,8 +130,10 @@ class Design:
         for group, (effect, scaling) in enumerate(zip(self.effects, self.scalings, strict=True)):
             for lag in effect.lags:
                 name = effect.column if lag == 0 else f"{effect.column}, lag {lag}"
-                count = max(len(scaling.knots), 1)
-                columns += [Column(effect.column, name, group)] * count
+                columns += [Column(effect.column, name, group)] * scaling.width
+                if effect.season is not None:
+                    varying = Column(effect.column, f"{name}, over {effect.season}", group)
+                    columns += [varying] * (2 * _WAVES * scaling.width)
         return (*columns, *(Column(day.component, day.name, -1) for day in self.occasions))
 
     def matrix(self, x: np.ndarray) -> np.ndarray:
@@ -134,11 +143,19 @@ class Design:
         for number, (effect, scaling) in enumerate(zip(self.effects, self.scalings, strict=True)):
             for lag in effect.lags:
                 values = self._between(x, self._lagged(number, lag), scaling.binary)
-                parts.append(scaling.columns(values))
+                columns = scaling.columns(values)
+                parts.append(columns)
+                if effect.season is not None:
+                    parts += [wave[:, None] * columns for wave in self._waves(x, effect.season)]
         if self.occasions:
             days = day_numbers(x, self.axis)
             parts += [np.isin(days, day.days)[:, None].astype(float) for day in self.occasions]
         return np.concatenate(parts, axis=1)
+
+    def _waves(self, x: np.ndarray, season: Any) -> list[np.ndarray]:
+        turns = 2 * np.pi * x / self.axis.length("season", season)
+        orders = range(1, _WAVES + 1)
+        return [wave(order * turns) for order in orders for wave in (np.cos, np.sin)]
 
     def _lagged(self, number: int, lag: int) -> np.ndarray:
         values = self.values[:, number]

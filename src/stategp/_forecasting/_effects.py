@@ -21,17 +21,19 @@ class Effect:
         kind: "linear", or "smooth": a smooth function of the value (a Gaussian process).
         lags: how many rows earlier the value acts: (0, 1, 7) is today's, yesterday's and that of a
             week ago if the data are daily. Each has an effect of its own.
+        season: a period over which the effect varies, smoothly: "1w", "1y".
         scale: how large the effect of one standard deviation of the column is expected to be, in
             standard deviations of the target.
 
     >>> import stategp as sg
     >>> sg.Effect("price", kind="smooth")
-    Effect(column='price', kind='smooth', lags=(0,), scale=1.0)
+    Effect(column='price', kind='smooth', lags=(0,), season=None, scale=1.0)
     """
 
     column: str
     kind: str = "linear"
     lags: Any = (0,)  # kept as a tuple
+    season: Any = None
     scale: float | int = 1.0
 
     def __post_init__(self) -> None:

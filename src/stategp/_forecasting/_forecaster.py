@@ -205,7 +205,8 @@ class Forecaster:
 
         The effect of a column is that of one unit of it, in the unit of the target (before the
         link, if observations are not Gaussian); that of a holiday or event, the effect of the day,
-        if such a day is in the data. A smooth effect is given at three values of the column.
+        if such a day is in the data. A smooth effect is given at three values of the column; of one
+        that varies with a season, the average.
         """
         fitted = self._fitted
         columns = effect_rows(fitted.posterior, as_levels(level)[0])

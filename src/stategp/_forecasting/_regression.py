@@ -33,8 +33,8 @@ from stategp._runtime import on_device, pad_last, padded_size
 from stategp.likelihoods import Gaussian
 from stategp.parameters import all_parameters
 
-_TURNS = 5
-_SHORT = 0.05  # nats of the slopes that the last turn may not have seen
+_TURNS = 6
+_SHORT = 0.005  # nats of the slopes that the last turn may not have seen
 _MOVED = 0.1  # standard deviations that coefficients may still move in the last turn
 
 

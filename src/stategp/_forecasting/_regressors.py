@@ -152,6 +152,13 @@ def _shown(number: float, axis: TimeAxis) -> str:
     return str(moment).removesuffix(" 00:00:00")
 
 
+def _varies(design: Design, column: int, group: int) -> bool:
+    """Whether a column is one of the waves of a season, of which `effects` has the average."""
+    inside = design.columns[column]
+    season = design.effects[group].season
+    return inside.group == group and inside.name.endswith(f", over {season}")
+
+
 def effect_rows(posterior: Posterior, level: float) -> dict[str, np.ndarray]:
     """Each effect: of a day, of one unit of a column, or of a value of it if it is smooth."""
     if not isinstance(posterior, RegressionPosterior):
@@ -163,8 +170,7 @@ def effect_rows(posterior: Posterior, level: float) -> dict[str, np.ndarray]:
     column = 0
     for number, (effect, scaling) in enumerate(zip(design.effects, design.scalings, strict=True)):
         for _ in effect.lags:
-            name = design.columns[column].name
-            width = max(len(scaling.knots), 1)
+            name, width = design.columns[column].name, scaling.width
             if len(scaling.knots) == 0:
                 names.append(name)
                 rows.append(units[column] / scaling.deviation)
@@ -175,6 +181,8 @@ def effect_rows(posterior: Posterior, level: float) -> dict[str, np.ndarray]:
                     values = scaling.columns(np.array([value]))[0]
                     rows.append(values @ units[column : column + width])
             column += width
+            while column < len(design.columns) and _varies(design, column, number):
+                column += 1
     for at in range(column, len(design.columns)):
         if np.any(posterior.responses[at] != 0):  # else nothing is known but the prior
             names.append(design.columns[at].name)
