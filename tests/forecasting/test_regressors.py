@@ -127,7 +127,7 @@ def test_effects_are_in_units_of_the_column(sales):
 def test_a_forecast_needs_the_future_of_its_regressors(sales):
     with pytest.raises(ValueError, match="'heat', 'promo' are not known at 3 times from"):
         sales.forecast("3d")
-    with pytest.raises(ValueError, match="'promo' are not known at 2024-04-20: give a frame"):
+    with pytest.raises(ValueError, match="'promo' are not known at 2024-04-20: give a table"):
         sales.forecast("1d", future=FRAME[N:][["ds", "heat"]])
     with pytest.raises(ValueError, match="not known at 2025-01-01"):
         sales.predict(["2025-01-01"])

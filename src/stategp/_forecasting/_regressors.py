@@ -140,8 +140,8 @@ def _unknown(missing: dict[str, np.ndarray], axis: TimeAxis, time: str) -> str:
     shown = [_shown(number, axis) for number in times[[0, -1]]]
     when = shown[0] if len(times) == 1 else f"{len(times)} times from {shown[0]} to {shown[1]}"
     return (
-        f"the values of {columns} are not known at {when}: give a frame with {time!r} and these "
-        "columns (forecast: future=frame), with earlier rows too if there are lags"
+        f"the values of {columns} are not known at {when}: give a table with {time!r} and these "
+        "columns (`future` of a forecast), with earlier rows too if there are lags"
     )
 
 
