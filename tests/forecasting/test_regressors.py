@@ -9,6 +9,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import norm
 
 import stategp as sg
+from stategp._forecasting._design import smooth_columns
 
 N, AHEAD = 50, 8
 RNG = np.random.default_rng(0)
@@ -210,6 +211,16 @@ def test_a_smooth_effect_follows_a_curve():
     effects = found.effects()
     assert isinstance(effects, pl.DataFrame)
     assert [name.split(" = ")[0] for name in effects["name"]] == ["z"] * 3
+
+
+@pytest.mark.parametrize("largest", [2.0, 30.0])
+def test_columns_of_a_smooth_effect_make_a_covariance(largest):
+    knots = np.linspace(-3, largest + 1, 16)
+    z = np.linspace(-2, largest, 40)
+    columns = smooth_columns(z, knots)
+    lengthscale = max(1.0, 2 * (knots[1] - knots[0]))
+    expected = sg.kernels.Matern52(lengthscale=lengthscale)(jnp.asarray(z), jnp.asarray(z))
+    np.testing.assert_allclose(columns @ columns.T, expected, atol=0.02)
 
 
 def test_counts_agree_with_poisson_regression():

@@ -17,6 +17,7 @@ from stategp._forecasting._effects import Effect
 
 _KNOTS = 16  # of a smooth effect, at most
 _BEYOND = 1.0  # standard deviations beyond the values seen, up to which it goes on
+_STEPS = 2.0  # between knots that its lengthscale has, at least
 _WAVES = 2  # over which an effect varies with a season
 _CLOSE = 1e-6  # of the shortest step: times that differ by less are the same
 
@@ -210,10 +211,13 @@ def _scaling(effect: Effect, values: np.ndarray) -> Scaling:
 
 
 def smooth_columns(z: np.ndarray, knots: np.ndarray) -> np.ndarray:
-    """Columns whose products are the covariance, Matérn-5/2 of lengthscale one, of the values.
+    """Columns whose products are a covariance of the values, Matérn-5/2.
 
-    Exactly at the knots, nearly between them; outside they stay as they are at the ends.
+    Exactly at the knots, nearly between them; outside they stay as they are at the ends. The
+    lengthscale is one, or longer if the knots are far apart.
     """
+    lengthscale = max(1.0, _STEPS * (knots[1] - knots[0]))
+    z, knots = z / lengthscale, knots / lengthscale
     vectors = np.linalg.eigh(_matern52(knots, knots))
     root = vectors.eigenvectors / np.sqrt(vectors.eigenvalues)
     columns: np.ndarray = _matern52(np.clip(z, knots[0], knots[-1]), knots) @ root
