@@ -14,7 +14,7 @@ TESTS := $(shell find tests -name '*.py')
 CHECKED := build/checked
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types docs wheel lower-bounds unit format estimator-checks bench experiments clean $(STUDIES)
+.PHONY: help demo test lint types docs wheel lower-bounds unit format estimator-checks bench bench-forecasts experiments clean $(STUDIES)
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 	@echo "studies:          $(STUDIES)"
@@ -70,6 +70,9 @@ estimator-checks: $(DEVELOPMENT)  ## all of scikit-learn's check_estimator, with
 
 bench: $(DEVELOPMENT)  ## compare stategp with other libraries (QUICK=1: a few minutes)
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ALONE),--without-peers) --python $(PYTHON)
+
+bench-forecasts: $(DEVELOPMENT)  ## compare forecasts with statsforecast and Prophet (QUICK=1: forty series of each kind)
+	$(BIN)/python -m benchmarks.forecasts $(if $(QUICK),--quick) $(if $(ALONE),--without-peers) --python $(PYTHON)
 
 experiments: $(DEVELOPMENT)  ## every experiment of the paper (QUICK=1: within ten minutes)
 	$(BIN)/stategp-experiments all $(if $(QUICK),--quick)

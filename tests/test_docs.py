@@ -97,7 +97,7 @@ def test_links_and_pictures_exist(page):
 def test_the_reference_has_every_public_name():
     text = "\n".join(page.read_text() for page in REFERENCE)
     shown = set(re.findall(r"^::: (stategp\S*)", text, flags=re.MULTILINE))
-    modules = ("kernels", "likelihoods", "means", "priors")
+    modules = ("kernels", "likelihoods", "means", "metrics", "priors")
     public = {f"stategp.{name}" for name in sg.__all__} - {f"stategp.{name}" for name in modules}
     public |= {f"stategp.{name}.{part}" for name in modules for part in getattr(sg, name).__all__}
     parts = {"chain", "data", "plots", "report"}  # modules of which only some are for users

@@ -72,6 +72,17 @@ def assert_same(left: Kernel, right: Kernel, rtol: float = 0.0) -> None:
         ),
         ("periodic(1, order=4, lengthscale=2)",
          k.Periodic(period=sg.fixed(1), order=4, lengthscale=2)),
+        ("wiener", k.Wiener()),
+        ("wiener(2, start=1e4)", k.Wiener(diffusivity=2, start=1e4)),
+        ("wiener(start=learn(1e4))", k.Wiener(start=sg.parameter(1e4))),
+        ("linear(fixed(3))", k.Linear(slope=sg.fixed(3))),
+        (
+            "level: integrated_wiener(start=9, slope=4) + damped_trend(1, damping=0.5)",
+            k.Sum(
+                level=k.IntegratedWiener(start=9, slope=4),
+                dampedtrend=k.DampedTrend(diffusivity=1, damping=0.5),
+            ),
+        ),
         ("periodic(tolerance=0.01)", k.Periodic(tolerance=0.01)),
     ],
 )  # fmt: skip
@@ -112,7 +123,8 @@ REFUSED = {
     "matern52 + perodic": "unknown kernel 'perodic' at character 12; .* Did you mean periodic?",
     "matern": "say how smooth it is: matern12",
     "white(1)": "observation noise belongs to the likelihood",
-    "linear": "sg.means.Linear",
+    "wiener(diffusion=2)": "no argument 'diffusion' .* Did you mean diffusivity?",
+    "integrated_wiener(start=2)": "start is given but slope is not",
     "fixed(matern52)": "fixed\\(...\\) goes around a value",
     "matern52(30d": "expected '\\)', found the end at character 13; the '\\(' at character 9",
     "(matern52": "expected '\\)', found the end at character 10; the '\\(' at character 1",

@@ -27,7 +27,17 @@ DOORS = ["Effect", "Event", "Forecaster", "GPClassifier", "GPRegressor", "Holida
 FUNCTIONS = ["condition", "fit", "fixed", "load", "log_posterior", "parameter", "register"]
 RUNTIME = ["describe_runtime"]
 EXPRESSIONS = ["parse_kernel", "write_kernel"]
-MODULES = ["chain", "data", "kernels", "likelihoods", "means", "plots", "priors", "report"]
+MODULES = [
+    "chain",
+    "data",
+    "kernels",
+    "likelihoods",
+    "means",
+    "metrics",
+    "plots",
+    "priors",
+    "report",
+]
 INTERFACE = sorted(
     MODELS + FITTING + POSTERIORS + DOORS + FUNCTIONS + EXPRESSIONS + MODULES + RUNTIME,
 )

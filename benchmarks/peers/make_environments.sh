@@ -1,20 +1,24 @@
 #!/bin/sh
-# Makes the environments of the peers: make_environments.sh DIRECTORY [PYTHON]
+# Makes the environments of the peers: make_environments.sh DIRECTORY [PYTHON [NAME…]]
 #
 # DIRECTORY/jax         celerite2, tinygp, GPyTorch
 # DIRECTORY/tensorflow  GPflow
 # DIRECTORY/markovflow  Markovflow
+# DIRECTORY/forecasts   statsforecast, Prophet, the series of M3; only where it is named
 #
 # PYTHON (default python3.11) must be one that TensorFlow and Markovflow have wheels for. An
 # environment that is ready stays as it is; one whose requirements have changed is made again.
 set -eu
 
-if [ $# -lt 1 ] || [ $# -gt 2 ]; then
-    echo "usage: make_environments.sh DIRECTORY [PYTHON]" >&2
+if [ $# -lt 1 ]; then
+    echo "usage: make_environments.sh DIRECTORY [PYTHON [NAME…]]" >&2
     exit 2
 fi
 directory=$1
 python=${2:-python3.11}
+shift
+[ $# -eq 0 ] || shift
+[ $# -gt 0 ] || set -- jax tensorflow markovflow
 here=$(cd "$(dirname "$0")" && pwd)
 
 if ! command -v "$python" >/dev/null 2>&1; then
@@ -42,6 +46,6 @@ make_environment() {
     fi
 }
 
-for name in jax tensorflow markovflow; do
+for name in "$@"; do
     make_environment "$name"
 done

@@ -207,6 +207,15 @@ def first_five(array):
     return [float(number) for number in np.asarray(array).ravel()[:5]]
 
 
+def forecast_record(seconds, mean, median, lower, upper):
+    """A forecast as lists, the bounds with a row for each level; an error if it is not finite."""
+    found = {"mean": mean, "median": median, "lower": lower, "upper": upper}
+    arrays = {name: np.asarray(values, dtype=float) for name, values in found.items()}
+    if wrong := [name for name, array in arrays.items() if not np.isfinite(array).all()]:
+        return {"error": f"not finite: {', '.join(wrong)}"}
+    return {"seconds": seconds} | {name: array.tolist() for name, array in arrays.items()}
+
+
 def versions(*packages):
     return {name: metadata.version(name) for name in packages}
 

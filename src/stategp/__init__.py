@@ -17,7 +17,7 @@ from stategp._runtime import keep_compiled_programs
 
 keep_compiled_programs()
 
-from stategp import chain, data, kernels, likelihoods, means, priors
+from stategp import chain, data, kernels, likelihoods, means, metrics, priors
 from stategp._expressions import parse_kernel, write_kernel
 from stategp._files import load, register
 from stategp._fitting import (
@@ -91,6 +91,7 @@ __all__ = [
     "load",
     "log_posterior",
     "means",
+    "metrics",
     "parameter",
     "parse_kernel",
     "plots",

@@ -6,11 +6,12 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from stategp.parameters import Parameter, Value, declare
+from stategp.parameters import Parameter, Value, declare, positive
 
-__all__ = ["Constant", "Function", "Linear", "Mean", "Zero"]
+__all__ = ["Constant", "Function", "Linear", "Mean", "Periodic", "Zero"]
 
 Points = Float[Array, " points"]
 
@@ -83,6 +84,47 @@ class Linear(Mean):
 
     def __repr__(self) -> str:
         return f"Linear(intercept={self.intercept!r}, slope={self.slope!r}, centre={self.centre!r})"
+
+
+class Periodic(Mean):
+    """The prior mean of f is a level plus a pattern that repeats exactly, as a Fourier series.
+
+    level + Σ_j cosines_j cos(2πjx/period) + sines_j sin(2πjx/period), with j = 1, 2, …
+
+    >>> import stategp as sg
+    >>> sg.means.Periodic(level=2.0, period=7.0, cosines=[1.0, 0.0], sines=[0.5, 0.1])
+    Periodic(level=2, period=7, harmonics=2)
+    """
+
+    level: Parameter
+    period: Parameter
+    cosines: Parameter
+    sines: Parameter
+
+    def __init__(self, *, period: Value, cosines: Value, sines: Value, level: Value = 0.0):
+        self.level = declare("level", level, default=0.0, constraint="real", role="level")
+        self.period = positive("period", period, default=1.0, role="period")
+        self.cosines, self.sines = (
+            declare(name, values, default=np.zeros(1), constraint="real", role="shape", ndim=1)
+            for name, values in (("cosines", cosines), ("sines", sines))
+        )
+        if self.cosines.value.shape != self.sines.value.shape:
+            raise ValueError(
+                "cosines and sines must have one number for each harmonic; got "
+                f"{len(self.cosines.value)} and {len(self.sines.value)}"
+            )
+
+    def __call__(self, x: Points) -> Points:
+        turn = 2 * jnp.pi * jnp.remainder(x / self.period.value, 1.0)
+        angles = turn[:, None] * jnp.arange(1.0, len(self.cosines.value) + 1)
+        pattern = jnp.cos(angles) @ self.cosines.value + jnp.sin(angles) @ self.sines.value
+        return self.level.value + pattern
+
+    def __repr__(self) -> str:
+        return (
+            f"Periodic(level={self.level!r}, period={self.period!r}, "
+            f"harmonics={len(self.cosines.value)})"
+        )
 
 
 class Function(Mean):

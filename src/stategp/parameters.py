@@ -25,7 +25,8 @@ Constraint = Literal["positive", "real"]
 # What a parameter is for: `fit` takes its starting value and its scale from the data by this.
 Role = Literal[
     "variance", "noise", "scale", "amplitude", "lengthscale", "period", "frequency", "decay",
-    "level", "slope", "centre", "shape", "tails", "duration",
+    "level", "slope", "centre", "shape", "tails", "duration", "diffusivity", "slope diffusivity",
+    "slope variance", "rate", "start", "start of a line", "start of a slope",
 ]  # fmt: skip
 # These may be written as durations. One written before its role is known (`fixed("1y")`) has the
 # role "duration" until a constructor gives it one of these.
@@ -140,6 +141,14 @@ def positive(
 ) -> Parameter:
     """A constructor's argument that must be positive."""
     return declare(name, value, default=default, constraint="positive", role=role, ndim=ndim)
+
+
+def held(name: str, value: Value, *, default: float | ArrayLike, role: Role) -> Parameter:
+    """A constructor's argument that must be positive, and is learned only if it is a parameter."""
+    made = positive(name, value, default=default, role=role)
+    if isinstance(value, Parameter):
+        return made
+    return Parameter(made.value, made.constraint, role, learned=False, given=made.given)
 
 
 def derived(value: Float[Array, "..."]) -> Parameter:

@@ -47,6 +47,7 @@ __all__ = [
     "plot",
     "plot_checks",
     "plot_components",
+    "plot_panel",
     "plot_trace",
     "portray",
     "tell",
@@ -94,7 +95,19 @@ def plot(posterior: Any, *, ax: Axes | None = None, **options: Any) -> Figure:
                 "plot_components(posterior, figure=…)"
             )
         return plot_components(account)
-    panel = series_panel(account)
+    return plot_panel(series_panel(account), ax=ax)
+
+
+def plot_panel(panel: Panel, *, ax: Axes | None = None) -> Figure:
+    """One chart with its title, and a legend above it.
+
+    >>> import numpy as np
+    >>> from stategp._story import Axis, Line, Panel
+    >>> line = Line("model", np.arange(3.0), np.arange(3.0), name="mean")
+    >>> panel = Panel("rise", "A rise", Axis("x"), Axis("y"), (line,))
+    >>> plot_panel(panel).axes[0].get_title(loc="left")
+    'A rise'
+    """
     figure, axes = _axes(ax, (9.0, 4.2))
     _draw(axes, panel)
     named = [mark for mark in panel.named if mark.shown]
@@ -230,8 +243,8 @@ def _draw(axes: Axes, panel: Panel, rule_name: bool = True) -> None:
 def _ends(panel: Panel) -> tuple[float, float]:
     if panel.across.ends is not None:
         return panel.across.ends
-    curves = [mark.x for mark in panel.marks if isinstance(mark, Line | Fill)]
-    seen = np.concatenate([_as_plotted(x[[0, -1]]) for x in curves])
+    curves = [mark.x for mark in panel.marks if isinstance(mark, Line | Fill | Dots)]
+    seen = np.concatenate([_as_plotted(x) for x in curves])
     first, last = float(seen.min()), float(seen.max())
     return (first, last) if last > first else (first - 1.0, last + 1.0)
 

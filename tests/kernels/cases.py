@@ -189,12 +189,66 @@ def raw_matern52(rate: float) -> Case:
     return Case(kernel, rate, matern_reference(0.7, math.sqrt(5) / rate, 2.5), closed_form=False)
 
 
+def without_decay(diffusivity: float, start: float) -> Case:
+    """The integral of a random walk, with the rate of forgetting of a Matérn-3/2."""
+    kernel = sg.kernels.FromSDE(
+        F=np.array([[0.0, 1.0], [0.0, 0.0]]),
+        L=np.array([0.0, 1.0]),
+        Qc=np.array([[diffusivity]]),
+        H=np.array([1.0, 0.0]),
+        variance=1.0,
+        start=start,
+    )
+    rate = (diffusivity / (4 * start)) ** (1 / 3)
+    reference = matern_reference(start, math.sqrt(3) / rate, 1.5)
+    return Case(kernel, rate, reference, closed_form=False)
+
+
 def from_arrays(F: np.ndarray, L: np.ndarray, Qc: np.ndarray, H: np.ndarray) -> Case:
     def reference(lags: Lags) -> np.ndarray:
         return exact_covariance(F, L @ Qc @ L.T, H, lags)
 
     rate = np.abs(np.linalg.eigvals(F)).max()
     return Case(sg.kernels.FromSDE(F, L, Qc, H, variance=1.0), rate, reference, closed_form=False)
+
+
+def wiener(diffusivity: float, start: float) -> Case:
+    kernel = sg.kernels.Wiener(diffusivity=diffusivity, start=start)
+    rate = diffusivity / (2 * start)
+    return Case(kernel, rate, matern_reference(start, 1 / rate, 0.5), (1 / rate,))
+
+
+def linear(slope: float, start: float) -> Case:
+    kernel = sg.kernels.Linear(slope=slope, start=start)
+    rate = math.sqrt(slope / start)
+    return Case(kernel, rate, lambda lags: start * np.cos(rate * lags))
+
+
+def integrated_wiener(diffusivity: float, start: float, slope: float) -> Case:
+    kernel = sg.kernels.IntegratedWiener(diffusivity=diffusivity, start=start, slope=slope)
+    frequency = math.sqrt(slope / start)
+    quality = 2 * slope * frequency / diffusivity
+    equal = oscillator(start, 2 * math.pi / frequency, quality)
+    return dataclasses.replace(equal, kernel=kernel)
+
+
+def damped_trend(diffusivity: float, damping: float, start: float) -> Case:
+    """The covariance of a process with two rates, start · (θ e^{−ετ} − ε e^{−θτ}) / (θ − ε)."""
+    with mpmath.workdps(50):
+        fast = mpmath.mpf(damping)
+        product = mpmath.mpf(diffusivity) / (2 * fast * mpmath.mpf(start))
+        slow = (mpmath.sqrt(fast**2 + 4 * product) - fast) / 2
+
+    def reference(lags: Lags) -> np.ndarray:
+        with mpmath.workdps(50):
+            waves = [
+                (fast * mpmath.exp(-slow * lag) - slow * mpmath.exp(-fast * lag)) / (fast - slow)
+                for lag in map(mpmath.mpf, map(float, lags))
+            ]
+            return np.array([float(start * wave) for wave in waves])
+
+    kernel = sg.kernels.DampedTrend(diffusivity=diffusivity, damping=damping, start=start)
+    return Case(kernel, damping, reference, (4 / damping,))
 
 
 COUPLED = from_arrays(
@@ -227,6 +281,14 @@ PERIODIC = {
     "quasi-periodic 3/2": quasi_periodic(1.2, 2.0, 4.0, 7.0, "matern32"),
     "quasi-periodic 5/2": quasi_periodic(1.2, 2.0, 4.0, 7.0, "matern52"),
 }
+TRENDS = {
+    "Wiener": wiener(0.4, 1e3),
+    "linear": linear(0.5, 1e4),
+    "integrated Wiener": integrated_wiener(0.4, 1e4, 30.0),
+    "integrated Wiener, wild": integrated_wiener(40.0, 2.0, 3.0),
+    "damped trend": damped_trend(0.4, 2.0, 5e7),  # rates that differ by 10⁹
+    "damped trend, rates alike": damped_trend(1.0, 1.0, 0.3),
+}
 COMPOSED = {
     "sum": matern("52", 1.7, 0.6) + cosine(0.8, 3.0) + oscillator(1.3, 2.0, 3.0),
     "Matérn × cosine": matern("52", 1.7, 0.6) * cosine(0.8, 3.0),
@@ -235,6 +297,8 @@ COMPOSED = {
     "Matérn × oscillator": matern("32", 1.7, 0.6) * oscillator(1.3, 2.0, 3.0),
     "oscillator × Matérn": oscillator(1.3, 2.0, 3.0) * matern("32", 1.7, 0.6),
     "oscillator × oscillator": oscillator(1.3, 2.0, 3.0) * oscillator(0.6, 0.7, 0.3),
+    "Wiener × cosine": wiener(0.4, 1e3) * cosine(0.8, 3.0),
+    "trend + season": integrated_wiener(0.4, 1e4, 30.0) + cosine(0.8, 3.0),
     "scaled": 2.5 * matern("32", 1.7, 0.6),
     "nested": 0.5 * (matern("12", 1.7, 0.6) + 3.0 * (cosine(0.8, 3.0) * matern("32", 1.0, 2.0)))
     + constant(2.5) * (oscillator(1.3, 2.0, 0.501) + matern("12", 0.3, 1.5)),
@@ -243,8 +307,9 @@ EQUATIONS = {
     **{f"squared exponential {n}": squared_exponential(1.4, 0.8, n) for n in (2, 4, 6, 8)},
     "coupled": COUPLED,
     "stiff": STIFF,
+    "without decay": without_decay(0.4, 1e8),
     "raw derivatives": raw_matern52(1e3),
     "SDE × cosine": COUPLED * cosine(0.8, 3.0),
     "SDE + Matérn": COUPLED + matern("32", 1.7, 0.6),
 }
-CASES = {**MATERNS, **OSCILLATORS, **PERIODIC, **COMPOSED, **EQUATIONS}
+CASES = {**MATERNS, **OSCILLATORS, **PERIODIC, **TRENDS, **COMPOSED, **EQUATIONS}

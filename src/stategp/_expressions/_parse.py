@@ -27,7 +27,7 @@ from stategp._expressions._vocabulary import (
     suggestion,
 )
 from stategp.kernels import Kernel, Sum
-from stategp.parameters import fixed
+from stategp.parameters import fixed, parameter
 
 _DEEPEST = 20
 _MOST_KERNELS = 100
@@ -233,7 +233,9 @@ class _Parser:
         opening = self.take()
         value = self.bare_value(of, kind)
         self.close(")", opening)
-        return fixed(value) if plain(start.text) == "fixed" else value
+        if plain(start.text) == "fixed":
+            return fixed(value)
+        return parameter(value) if kind == "start" else value
 
     def bare_value(self, of: str, kind: Kind) -> Any:
         opening = self.next

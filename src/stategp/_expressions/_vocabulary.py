@@ -11,8 +11,11 @@ import jax.numpy as jnp
 from stategp.kernels import (
     Constant,
     Cosine,
+    DampedTrend,
     Harmonic,
+    IntegratedWiener,
     Kernel,
+    Linear,
     Matern12,
     Matern32,
     Matern52,
@@ -21,19 +24,21 @@ from stategp.kernels import (
     Periodic,
     QuasiPeriodic,
     SquaredExponential,
+    Wiener,
 )
 from stategp.parameters import Parameter, fixed
 
 # What may be written for an argument:
 #   number, duration   a value to learn from (a duration may be a plain number, too)
-#   frequency, period  the same, but held fixed unless `learn(...)` says otherwise
+#   frequency, period, start
+#                      the same, but held fixed unless `learn(...)` says otherwise
 #   numbers            a list in brackets
 #   count, share, word options that are not learned: a whole number, a number, a name
 Kind = Literal[
-    "number", "duration", "frequency", "period", "numbers", "count", "share", "word"
+    "number", "duration", "frequency", "period", "start", "numbers", "count", "share", "word"
 ]  # fmt: skip
-PARAMETERS = ("number", "duration", "frequency", "period", "numbers")
-HELD = ("frequency", "period")
+PARAMETERS = ("number", "duration", "frequency", "period", "start", "numbers")
+HELD = ("frequency", "period", "start")
 ENVELOPES = ("matern12", "matern32", "matern52")  # the only words there are
 
 
@@ -83,6 +88,12 @@ _WORDS = (
     Word("constant", Constant, Constant, {"variance": "number"}),
     Word("cosine", Cosine, Cosine, {"period": "period", "variance": "number"}),
     Word(
+        "damped_trend",
+        DampedTrend,
+        DampedTrend,
+        {"diffusivity": "number", "damping": "number", "start": "start"},
+    ),
+    Word(
         "harmonic",
         Harmonic,
         _harmonic,
@@ -94,6 +105,13 @@ _WORDS = (
             "lengthscale": "duration",
         },
     ),
+    Word(
+        "integrated_wiener",
+        IntegratedWiener,
+        IntegratedWiener,
+        {"diffusivity": "number", "start": "start", "slope": "start"},
+    ),
+    Word("linear", Linear, Linear, {"slope": "number", "start": "start"}),
     Word("matern12", Matern12, Matern12, _SMOOTH),
     Word("matern32", Matern32, Matern32, _SMOOTH),
     Word("matern52", Matern52, Matern52, _SMOOTH),
@@ -132,6 +150,7 @@ _WORDS = (
         {**_SMOOTH, "order": "count"},
         {"order": 6},
     ),
+    Word("wiener", Wiener, Wiener, {"diffusivity": "number", "start": "start"}),
 )
 
 _ALIASES = {
@@ -144,6 +163,10 @@ _ALIASES = {
     "cos": "cosine",
     "locally_periodic": "quasiperiodic",
     "sho": "oscillator",
+    "brownian": "wiener",
+    "random_walk": "wiener",
+    "local_level": "wiener",
+    "local_linear_trend": "integrated_wiener",
 }
 
 # What people look for here and find elsewhere.
@@ -153,7 +176,6 @@ _ELSEWHERE = {
     "noise": "observation noise belongs to the likelihood, not to the kernel",
     "matern": "say how smooth it is: matern12, matern32, matern52 or matern72",
     "gaussian": "as a kernel it is called squared_exponential, se or rbf",
-    "linear": "a straight line is a mean function: sg.means.Linear()",
     "fixed": "fixed(...) goes around a value: matern52(fixed(30d))",
     "learn": "learn(...) goes around a value: periodic(learn(1y))",
 }

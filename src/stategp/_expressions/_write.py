@@ -17,8 +17,9 @@ def write_kernel(kernel: Kernel, *, dates: bool = False, digits: int | None = 6)
     """The expression that describes a kernel; `parse_kernel` reads it.
 
     With `dates`, lengthscales and periods are written as durations. Learned values are rounded to
-    `digits` significant digits (None: all); fixed values keep all digits, because a small error in
-    a period adds up over many periods. Values that a fit would choose from the data are omitted.
+    `digits` significant digits (None: all), and so are starts of trends; other fixed values keep
+    all digits, because a small error in a period adds up over many periods. Values that a fit would
+    choose from the data are omitted.
 
     >>> import stategp as sg
     >>> from stategp._expressions import write_kernel
@@ -87,7 +88,7 @@ class _Writer:
             )
         if value is None or not value.given:
             return None
-        digits = self.digits if value.learned else None
+        digits = self.digits if value.learned or kind == "start" else None
         numbers = [self.number(float(v), kind, digits) for v in np.ravel(value.value)]
         written = f"[{', '.join(numbers)}]" if kind == "numbers" else numbers[0]
         if kind in HELD:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from stategp._posteriors import Posterior, marginals_at
+from stategp._posteriors import Posterior
 
 
 def as_levels(levels: Any) -> tuple[float, ...]:
@@ -52,12 +52,10 @@ def function_columns(
     }
 
 
-def observation_columns(
-    posterior: Posterior, x: np.ndarray, levels: tuple[float, ...], extras: dict[str, Any]
-) -> dict[str, np.ndarray]:
-    there = marginals_at(posterior, x, **extras)
+def distribution_columns(there: Any, levels: tuple[float, ...]) -> dict[str, np.ndarray]:
+    """Mean, median (unless it is the mean) and bounds, of a distribution at every point."""
     mean, variance = there.moments()
-    if posterior.model.likelihood.conjugate:
+    if there.normal:
         return normal_columns("", mean, variance, levels)
     wanted = [0.5, *[side for level in levels for side in (0.5 - level / 2, 0.5 + level / 2)]]
     quantiles = np.asarray(there.quantiles(wanted))

@@ -15,11 +15,12 @@ from stategp._files import save
 from stategp._fitting import fit
 from stategp._forecasting._answers import (
     as_levels,
+    distribution_columns,
     function_columns,
     normal_columns,
-    observation_columns,
 )
 from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._choosing import Choice, choose, draw, explain, mixture
 from stategp._forecasting._coefficients import roughly_without
 from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
 from stategp._forecasting._effects import as_effects, as_events, as_holidays, written
@@ -42,12 +43,14 @@ from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regressors import effect_rows, knowing, make_design, say, without_unknown
 from stategp._forecasting._steps import continued
 from stategp._models import GP, as_likelihood
-from stategp._posteriors import Posterior
+from stategp._posteriors import Posterior, marginals_at
 from stategp._story import Story, tell, user_units
+from stategp.likelihoods import Gaussian, Likelihood
 from stategp.means import Constant
 from stategp.parameters import Parameter, map_parameters
 
 EXTRAS = ("noise_variance", "exposure", "trials")
+_FEWEST, _MOST = 4, 50_000  # observations for which models are compared
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +64,13 @@ class Fitted:
     kind: str  # of data frame, by the name of its library
     extras: dict[str, str]  # the columns that the likelihood reads beside the target
     call: str
+    choices: tuple[Choice, ...] = ()  # what was chosen from the data, the best first
+
+    def distribution(self, x: np.ndarray, extras: dict[str, Any], *, noise: bool = True) -> Any:
+        """The distribution of a new observation (or, without noise, of the function) at x."""
+        if not self.choices:
+            return marginals_at(self.posterior, x, **extras)
+        return mixture(self.choices, x, noise=noise)
 
 
 @dataclasses.dataclass(eq=False)
@@ -145,29 +155,46 @@ class Forecaster:
         check_support(likelihood, f"column {target!r}", y, extra)
         asked = self.regressors, self.holidays, self.events
         design, seen = make_design(asked, table, axis, (x, y), target)
-        f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
-        if design is not None:
-            f = roughly_without(design, x[seen], f)
-        model = GP(
-            self._kernel(x[seen], f, axis, progress),
-            likelihood,
-            Constant() if self.mean is None else self.mean,
-        )
         counts = None if weights is None else number_column(table, weights)
-        learn: Any = fit
-        if design is not None:
-            y = np.where(seen, y, np.nan)
-            say(design, x[seen], progress)
-            learn = partial(fit_with_effects, design)
-        posterior = learn(
-            model, x, y,
-            inducing=self.inducing, weights=counts, progress=progress, **columns, **options,
-        )  # fmt: skip
+        choices: tuple[Choice, ...] = ()
+        left = design is None and not columns and not options
+        if left and self._chooses(likelihood, x[seen]):
+            choices = choose(x, y, dates=axis.dates, weights=counts, progress=progress)
+            posterior = choices[0].posterior
+        else:
+            f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
+            learn: Any = fit
+            if design is not None:
+                f, y = roughly_without(design, x[seen], f), np.where(seen, y, np.nan)
+                say(design, x[seen], progress)
+                learn = partial(fit_with_effects, design)
+            model = GP(
+                self._kernel(x[seen], f, axis, progress),
+                likelihood,
+                Constant() if self.mean is None else self.mean,
+            )
+            posterior = learn(
+                model, x, y,
+                inducing=self.inducing, weights=counts, progress=progress, **columns, **options,
+            )  # fmt: skip
         named = {"weights": weights, "date_format": date_format}
         arguments = extras | {name: v for name, v in named.items() if v is not None} | options
         call = f"{self!r}.fit(frame, time={time!r}, target={target!r}{_written(arguments)})"
-        self.fitted = Fitted(posterior, axis, time, target, kind_of(table), extras, call)
+        kind = kind_of(table)
+        self.fitted = Fitted(posterior, axis, time, target, kind, extras, call, choices)
+        if choices and progress is not False:
+            print(self.explain(), file=sys.stderr)
         return self
+
+    def _chooses(self, likelihood: Likelihood, x: np.ndarray) -> bool:
+        """Whether the model is left to the data: models with a state at every observation."""
+        left = self.kernel is None and self.mean is None and isinstance(self.inducing, str)
+        plain = type(likelihood) is Gaussian and not likelihood.variance.given
+        return left and plain and self.inducing == "auto" and _FEWEST <= len(x) <= _MOST
+
+    def explain(self) -> str:
+        """What was chosen from the data, in words."""
+        return explain(self._fitted.choices, self.learned_kernel)
 
     def _axis(self, instants: Instants) -> TimeAxis:
         """That of the last fit, unless times are of another kind now."""
@@ -253,10 +280,14 @@ class Forecaster:
         fitted = self._fitted
         if of not in ("observation", "function"):
             raise ValueError(f"of must be 'observation' or 'function', got {of!r}")
-        if of == "function":
-            columns = function_columns(posterior, x, as_levels(levels))
+        wanted = as_levels(levels)
+        if of == "function" and not fitted.choices:
+            columns = function_columns(posterior, x, wanted)
         else:
-            columns = observation_columns(posterior, x, as_levels(levels), read_extras | extras)
+            noise = of == "observation"
+            known = dataclasses.replace(fitted, posterior=posterior)
+            there = known.distribution(x, read_extras | extras, noise=noise)
+            columns = distribution_columns(there, wanted)
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
     def components(self, times: Any = None, *, levels: Any = 0.95) -> Any:
@@ -277,8 +308,12 @@ class Forecaster:
         """A frame with a column for each joint sample of new observations: sample_0, sample_1, …"""
         x, read_extras = self._numbers(times, extras)
         fitted = self._fitted
-        posterior = self._knowing(times, x)
-        drawn = posterior.sample_y(seed, x, num_samples, **(read_extras | extras))
+        drawn: Any
+        if fitted.choices:
+            drawn = draw(fitted.choices, seed, x, num_samples)
+        else:
+            posterior = self._knowing(times, x)
+            drawn = posterior.sample_y(seed, x, num_samples, **(read_extras | extras))
         columns = {f"sample_{i}": np.asarray(path) for i, path in enumerate(drawn)}
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
@@ -314,11 +349,9 @@ class Forecaster:
     ) -> Any:
         """Scores of forecasts from several origins, as a frame with a row for each.
 
-        The last origin lies one horizon before the end of the data, the others at distances `every`
-        (by default one horizon) before it. For each origin the model is fitted to the data up to it
-        and scored on the observations within the horizon: mean log density, CRPS, root mean squared
-        error, and the share of observations inside the interval of that level. Options are those of
-        `fit`."""
+        With `by="horizon"` a row for each step ahead, with `by="observation"` the forecasts. All
+        options: `cross_validate` in the reference; others are those of `fit`.
+        """
         from stategp._forecasting._rolling import cross_validate
 
         return cross_validate(self, frame, time, target, **options)
@@ -346,6 +379,7 @@ class Forecaster:
             unit="days" if axis.dates else "",
             call=fitted.call,
             names=(f"{fitted.time} ({axis.zone})" if axis.zone else fitted.time, fitted.target),
+            distribution=partial(mixture, fitted.choices) if fitted.choices else None,
             **options,
         )
 
@@ -366,6 +400,20 @@ class Forecaster:
         from stategp import plots
 
         return plots.plot_checks(self.story())
+
+    def plot_backtest(
+        self, frame: Any, time: str = "ds", target: str = "y", *, forecasts: Any = None,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        """A figure of forecasts from several origins, with their intervals, and of what came.
+
+        Options are those of `cross_validate` (`horizon=`, `folds=`); `forecasts` takes the frame
+        that it gives with `by="observation"`, and nothing is fitted.
+        """
+        from stategp import plots
+        from stategp._forecasting._backtests import backtest_panel
+
+        return plots.plot_panel(backtest_panel(self, frame, time, target, forecasts, **options))
 
     def report(self, path: Any, *, horizon: Any = None, **options: Any) -> None:
         """Write a report as a single HTML file, which can be read offline."""

@@ -199,12 +199,16 @@ def make_frame(
     return frame_of(kind, times_series(kind, axis, *time), columns)
 
 
-def frame_of(kind: str, first: Any, columns: dict[str, Any]) -> Any:
-    """A frame of that kind; the columns come as arrays."""
-    nw = frames()
-    others = [nw.new_series(n, np.asarray(v), backend=kind) for n, v in columns.items()]
+def frame_of(kind: str, first: Any, columns: dict[str, Any], *series: Any) -> Any:
+    """A frame of that kind: the first column, other series, columns that come as arrays."""
+    others = [column_of(kind, name, values) for name, values in columns.items()]
     # Not from a dictionary of series: pandas would lose the time zone.
-    return first.to_frame().with_columns(*others).to_native()
+    return first.to_frame().with_columns(*series, *others).to_native()
+
+
+def column_of(kind: str, name: str, values: Any) -> Any:
+    """A series of a kind of frame."""
+    return frames().new_series(name, np.asarray(values), backend=kind)
 
 
 def text_series(kind: str, name: str, texts: Any) -> Any:

@@ -16,6 +16,7 @@ from stategp._posteriors import (
     Posterior,
     Seen,
     check_posterior,
+    component_moments,
     read_weights,
     see,
     summands_of,
@@ -47,15 +48,11 @@ class RegressionPosterior(Posterior):
         All holidays are one component, and so are all lags of a regressor.
         """
         x = np.asarray(self._points(x_new))
-        response = self._response(x)
-        kernel = self.model.kernels[0]
-        seen = see(self.chain, on_device(x))
-        parts = seen.parts[0] or ((seen.shift, seen.variance),)
-        moments: dict[str, Any] = {}
-        for name, (mean, variance), G in zip(
-            summands_of(kernel), parts, self._split(response), strict=True
-        ):
-            moments[name] = (np.asarray(mean), np.asarray(variance) + self._through(G))
+        (given,) = component_moments(self.model, see(self.chain, on_device(x)))
+        moments: dict[str, Any] = {name: tuple(map(np.asarray, p)) for name, p in given.items()}
+        for name, response in zip(given, self._split(self._response(x)), strict=False):
+            mean, variance = moments[name]
+            moments[name] = (mean, variance + self._through(response))
         matrix = self.design.matrix(x + float(self.data.origin))
         for name, inside in self.effect_columns(list(moments)).items():
             part = np.where(inside, matrix, 0.0)

@@ -31,7 +31,7 @@ def continued(x: np.ndarray, axis: TimeAxis, horizon: Any, every: Any) -> np.nda
         months = _whole(spacing / _MONTH) if axis.dates else 0
     else:
         spacing = float(np.median(np.diff(x))) if len(x) > 1 else length
-        months = _months_apart(x[-_LOOKED_AT:], axis)
+        months = months_apart(x[-_LOOKED_AT:], axis)
     # A horizon of so many months has so many steps, however long these months are.
     by_months = _whole(length / _MONTH) if months and until is None else 0
     # One more than fits: months and days are of several lengths, and only those within are kept.
@@ -98,7 +98,7 @@ def _same_clock(x: np.ndarray, axis: TimeAxis, every: Any) -> bool:
     return every is not None or len({moment.time() for moment in local_times(x, axis)}) == 1
 
 
-def _months_apart(x: np.ndarray, axis: TimeAxis) -> int:
+def months_apart(x: np.ndarray, axis: TimeAxis) -> int:
     """How many months lie between neighbours, if that is what they have in common; else 0."""
     if not axis.dates or len(x) < 4 or np.median(np.diff(x)) < 27:
         return 0

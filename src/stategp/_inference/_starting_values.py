@@ -8,12 +8,14 @@ import numpy as np
 from stategp._data import Observations, Observed, distinct_inputs
 from stategp._models import GP, AdditiveGP
 from stategp._runtime import on_device
+from stategp.means import Mean, Zero
 from stategp.parameters import Parameter, Role, all_parameters, map_parameters, with_value
 
 Part = TypeVar("Part")
 
 _SPECTRUM_POINTS = 3000
 _MOST_CYCLES = 1500
+_SIZES: tuple[Role, ...] = ("variance", "diffusivity", "slope diffusivity", "slope variance")
 
 
 def pseudo_data(model: GP, data: Observations) -> np.ndarray:
@@ -73,7 +75,7 @@ def _additive_guesses(model: AdditiveGP, observed: Observed) -> list["_Guesses"]
         f = model.likelihood.guess(np.asarray(data.y), np.asarray(data.extra))
         robust = not model.likelihood.conjugate
         guess = _Guesses(np.asarray(data.x), f, float(data.origin), robust, 3.0)
-        guesses.append(guess)
+        guesses.append(_from_mean(guess, model.mean))
     for guess in guesses[:-1]:
         guess.variance /= count
     return guesses
@@ -82,15 +84,23 @@ def _additive_guesses(model: AdditiveGP, observed: Observed) -> list["_Guesses"]
 def _guesses(model: GP, data: Observations, stretch: float = 1.0) -> list["_Guesses"]:
     pseudo = pseudo_data(model, data).reshape(len(data), -1)
     robust = not model.likelihood.conjugate
-    return [
+    guesses = [
         _Guesses(np.asarray(data.x), pseudo[:, i], float(data.origin), robust, stretch)
         for i in range(pseudo.shape[1])
     ]
+    return [_from_mean(guess, mean) for guess, mean in zip(guesses, model.means, strict=True)]
+
+
+def _from_mean(guess: "_Guesses", mean: Mean) -> "_Guesses":
+    """f without its mean function, if there is one, has a level around zero."""
+    if not isinstance(mean, Zero):
+        guess.vague = guess.variance
+    return guess
 
 
 def _start(part: Part, guesses: "_Guesses") -> Part:
     """The kernel, mean or likelihood with what was not given taken from the data."""
-    summands = max(1, sum(p.role == "variance" and not p.given for p in all_parameters(part)))
+    summands = max(1, sum(p.role in _SIZES and not p.given for p in all_parameters(part)))
 
     def start(parameter: Parameter) -> Parameter:
         if parameter.given:
@@ -114,6 +124,8 @@ class _Guesses:
             spread = float(1.4826 * np.median(deviations)) ** 2 or spread
         level = float(np.mean(self.y**2))
         self.variance = spread or level or 1.0
+        # A level far from zero must not be pulled there, but digits beside small noise are limited.
+        self.vague = self.variance + level / 1000
 
     def value(self, role: Role, summands: int) -> float | None:
         match role:
@@ -137,6 +149,20 @@ class _Guesses:
                 return float(np.median(self.y) if self.robust else np.mean(self.y))
             case "slope":
                 return 0.0
+            case "diffusivity":  # of a random walk that varies as y does within the span
+                return 6 * self.variance / summands / self.span
+            case "slope diffusivity":
+                return 100 * self.variance / summands / self.span**3
+            case "slope variance":  # of a line that varies as y does
+                return 12 * self.variance / summands / self.span**2
+            case "rate":
+                return 10 / self.span
+            case "start":
+                return 1e6 * self.vague
+            case "start of a line":
+                return 1e8 * self.vague
+            case "start of a slope":
+                return 1e4 * self.variance / self.span**2
             case "centre":
                 return self.origin + float(np.mean(self.x))
             case _:

@@ -1,7 +1,7 @@
 """Posteriors: predictions from chains of states, and saving them."""
 
 from stategp._posteriors._additive import AdditivePosterior, Training
-from stategp._posteriors._at_points import Seen, read_weights, see
+from stategp._posteriors._at_points import PATTERN, Seen, component_moments, read_weights, see
 from stategp._posteriors._consistency import check_posterior
 from stategp._posteriors._deep import DeepPosterior
 from stategp._posteriors._marginals import Marginals, marginals_at
@@ -13,6 +13,7 @@ from stategp._posteriors._saved import allow_all
 allow_all()
 
 __all__ = [
+    "PATTERN",
     "AdditivePosterior",
     "Chain",
     "DeepPosterior",
@@ -25,6 +26,7 @@ __all__ = [
     "by_blocks",
     "check_levels",
     "check_posterior",
+    "component_moments",
     "marginals_at",
     "padded",
     "per_point",

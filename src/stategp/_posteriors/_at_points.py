@@ -19,7 +19,9 @@ from stategp._projection import Parts, Projection, Where, join_parts, project_st
 from stategp._runtime import is_traced, on_device
 from stategp.chain import PairMarginals
 from stategp.kernels import Kernel, group_blocks
+from stategp.means import Periodic
 
+PATTERN = "pattern"  # the component that a periodic mean function is
 Moments = tuple[tuple[Points, Points], ...]  # mean and variance of each summand of a kernel
 Extents = tuple[tuple[int, int], ...]  # the size of the state of each, and its blocks
 
@@ -166,17 +168,24 @@ def moments_of(seen: Seen) -> tuple[Latent, Latent]:
     return moments if is_traced(seen.centre) else on_device(moments)
 
 
-def component_moments(
-    kernels: tuple[Kernel, ...], seen: Seen
-) -> list[dict[str, tuple[Points, Points]]]:
-    """Mean and variance of each summand of each kernel, by name."""
+def component_moments(model: GP, seen: Seen) -> list[dict[str, tuple[Points, Points]]]:
+    """Mean and variance of each summand of each kernel, by name.
+
+    The pattern of a periodic mean function is one more, without uncertainty.
+    """
     answers = []
-    for number, (kernel, parts) in enumerate(zip(kernels, seen.parts, strict=True)):
-        several = len(kernels) > 1
+    for number, (kernel, parts) in enumerate(zip(model.kernels, seen.parts, strict=True)):
+        several = len(model.kernels) > 1
         whole = [v[:, number] if several else v for v in (seen.shift, seen.variance)]
         moments = parts or ((whole[0], whole[1]),)
+        names = [*summands_of(kernel)]
+        mean = model.means[number]
+        if isinstance(mean, Periodic):
+            centre = seen.centre[:, number] if several else seen.centre
+            moments += ((centre - mean.level.value, jnp.zeros_like(centre)),)
+            names.append(PATTERN)
         moments = moments if is_traced(seen.centre) else on_device(moments)
-        answers.append(dict(zip(summands_of(kernel), moments, strict=True)))
+        answers.append(dict(zip(names, moments, strict=True)))
     return answers
 
 

@@ -37,6 +37,11 @@ class Marginals(eqx.Module):
         columns = (np.asarray(column)[part] for column in (self.mean, self.variance, self.extra))
         return Marginals(self.likelihood, *on_device(tuple(columns)))
 
+    @property
+    def normal(self) -> bool:
+        """Whether a new observation is normally distributed."""
+        return self.likelihood.conjugate
+
     def moments(self) -> tuple[Points, Points]:
         """Mean and variance of a new observation."""
         moments: tuple[Points, Points] = per_point(

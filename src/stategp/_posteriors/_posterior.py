@@ -90,9 +90,10 @@ class Posterior(Predicts, TellsStates):
     def components(self, x_new: Any) -> dict[str, tuple[Points, Points]]:
         """Mean and variance of each component of the kernel, by name (without the mean function).
 
+        The pattern of a periodic mean function is a component of its own, "pattern".
         With several latent functions the names start with the number of the function: "1.cosine".
         """
-        moments = component_moments(self.model.kernels, self._seen(self._points(x_new)))
+        moments = component_moments(self.model, self._seen(self._points(x_new)))
         several = len(moments) > 1
         return {
             f"{number}.{name}" if several else name: pair

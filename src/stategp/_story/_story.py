@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from stategp._posteriors import Marginals, Posterior, marginals_at, summands_of
+from stategp._posteriors import PATTERN, Marginals, Posterior, marginals_at, summands_of
 from stategp._story._account import Account, account
 from stategp._story._checks import Checks, check, coverage_name, user_units
 from stategp._story._grids import forecast_end, forecast_rows, make_grid
-from stategp._story._seasons import Plan, cycle_of, plan_season
+from stategp._story._seasons import Cycle, Plan, cycle_of, plan_season
 from stategp._story._thinning import find_gaps
 from stategp._story._verdict import Remark, judge
+from stategp.means import Periodic
 
 Interval = tuple[np.ndarray, np.ndarray]  # lower and upper bounds
 
@@ -137,6 +138,7 @@ def tell(
     names: tuple[str, str] = ("x", "y"),
     call: str | None = None,
     seed: int = 0,
+    distribution: Callable[[np.ndarray], Any] | None = None,
 ) -> Story:
     """The content of figures and reports of a posterior.
 
@@ -156,6 +158,8 @@ def tell(
         names: names of x and y.
         call: the call that made the posterior, shown in the report.
         seed: seed of the ranks of discrete observations.
+        distribution: the distribution of new observations at inputs, if it is not the posterior's
+            alone (models averaged).
 
     >>> import numpy as np, stategp as sg
     >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
@@ -181,7 +185,8 @@ def tell(
     checks, in_sample = check(posterior, shares, seed)
     everywhere = np.concatenate([grid, rows])
     there = marginals_at(posterior, user_units(everywhere, data.origin), **extra)
-    both = _curve(there, shares, show(everywhere))
+    shown = there if distribution is None else distribution(user_units(everywhere, data.origin))
+    both = _curve(shown, shares, show(everywhere))
     ends = (float(relative[0]), float(relative[-1]))
     plans = _plans(posterior, ends, show if to_time is not None else None, names[0])
     components, seasons = _components(posterior, grid, plans, max(shares))
@@ -242,7 +247,7 @@ def _grid_extras(
     return {**passed, name: usual}, [about.replace("_", " ")]
 
 
-def _curve(there: Marginals, levels: tuple[float, ...], shown: np.ndarray) -> Curve:
+def _curve(there: Any, levels: tuple[float, ...], shown: np.ndarray) -> Curve:
     mean = np.asarray(there.moments()[0])
     tails = [(1 + sign * level) / 2 for level in levels for sign in (-1, 1)]
     bounds = np.asarray(there.quantiles(tails))
@@ -275,6 +280,12 @@ def _plans(
             plan = plan_season(cycle_of(summand), ends, posterior.data.origin, show, x_label)
             if plan is not None:
                 plans[f"{number}.{name}" if len(kernels) > 1 else name] = plan
+        mean = posterior.model.means[number]
+        if isinstance(mean, Periodic):
+            cycle = Cycle(float(mean.period), changes=False)
+            plan = plan_season(cycle, ends, posterior.data.origin, show, x_label)
+            if plan is not None:
+                plans[f"{number}.{PATTERN}" if len(kernels) > 1 else PATTERN] = plan
     return plans
 
 

@@ -3,18 +3,23 @@
 from stategp.kernels._base import Kernel
 from stategp.kernels._compose import Product, Sum, group_blocks
 from stategp.kernels._deterministic import Constant, Cosine
+from stategp.kernels._from_sde import FromSDE
 from stategp.kernels._matern import Matern12, Matern32, Matern52, Matern72
 from stategp.kernels._oscillator import Oscillator
 from stategp.kernels._periodic import Harmonic, Periodic, QuasiPeriodic
-from stategp.kernels._sde import FromSDE, LinearSDE
+from stategp.kernels._sde import LinearSDE
 from stategp.kernels._squared_exponential import SquaredExponential
+from stategp.kernels._trends import DampedTrend, IntegratedWiener, Linear, Wiener
 
 __all__ = [
     "Constant",
     "Cosine",
+    "DampedTrend",
     "FromSDE",
     "Harmonic",
+    "IntegratedWiener",
     "Kernel",
+    "Linear",
     "LinearSDE",
     "Matern12",
     "Matern32",
@@ -26,5 +31,6 @@ __all__ = [
     "QuasiPeriodic",
     "SquaredExponential",
     "Sum",
+    "Wiener",
     "group_blocks",
 ]

@@ -11,17 +11,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
-from scipy.linalg import matrix_balance
 
 from stategp.kernels._base import Kernel, Matrix, Scalar, State, Steps
-from stategp.parameters import Parameter, Value, fixed, positive
 
 _DEGREE = 26  # of the Taylor series at ‖F‖δ ≤ 1, and two for each component of the state
 _STEP_DOUBLINGS = 34
 _STATIONARY_DOUBLINGS = 90
-_STIFFEST = 1e7
 _BLOCK = 8192  # steps that are taken side by side
 
 Batch = Float[Array, "dim dim steps"]
@@ -54,7 +50,7 @@ class LinearSDE(Kernel):
         """F, L Q_c Lᵀ and H with every component of the state divided by its deviation."""
         F, L, Qc, H = self.sde()
         diffusion = L @ Qc @ L.T
-        variances = jnp.diagonal(_stationary(F, diffusion))
+        variances = jnp.diagonal(stationary_of(F, diffusion))
         scale = jnp.sqrt(jnp.where(variances > 0, variances, 1.0))
         F = F * scale[None, :] / scale[:, None]
         return F, diffusion / (scale[:, None] * scale[None, :]), H * scale
@@ -74,7 +70,7 @@ class LinearSDE(Kernel):
 
     def stationary_covariance(self) -> Matrix:
         F, diffusion, _ = self._balanced()
-        return _stationary(F, diffusion)
+        return stationary_of(F, diffusion)
 
     def emission(self) -> State:
         return self._balanced()[2]
@@ -221,7 +217,7 @@ def _symmetric(matrix: Batch) -> Batch:
     return (matrix + _transpose(matrix)) / 2
 
 
-def _stationary(F: Matrix, diffusion: Matrix) -> Matrix:
+def stationary_of(F: Matrix, diffusion: Matrix) -> Matrix:
     """P₀, which solves F P + P Fᵀ + L Q_c Lᵀ = 0: the process noise of an endless step."""
     rate = _fastest_rate(F)
     A, Q = _sums(_coefficients(F / rate, diffusion / rate), jnp.ones((_DEGREE + 2 * len(F), 1)))
@@ -232,61 +228,3 @@ def _stationary(F: Matrix, diffusion: Matrix) -> Matrix:
         return A @ A, Q + (carried + carried.T) / 2
 
     return jax.lax.fori_loop(0, _STATIONARY_DOUBLINGS, double, (A[..., 0], Q[..., 0]))[1]
-
-
-class FromSDE(LinearSDE):
-    """A kernel from the four arrays of its stochastic differential equation.
-
-    The arrays are fixed; `variance` multiplies the covariance and can be learned.
-
-    >>> import stategp as sg
-    >>> ou = sg.kernels.FromSDE(F=[[-1.0]], L=[[1.0]], Qc=[[2.0]], H=[1.0])
-    >>> ou.state_dim
-    1
-    """
-
-    variance: Parameter
-    F: Parameter
-    L: Parameter
-    Qc: Parameter
-    H: Parameter
-
-    def __init__(self, F: Value, L: Value, Qc: Value, H: Value, *, variance: Value = None):
-        f, loading, q, h = (np.asarray(array, dtype=float) for array in (F, L, Qc, H))
-        h, q = h.reshape(-1), np.atleast_2d(q)
-        dim = len(h)
-        if loading.ndim == 1:
-            loading = loading[:, None]
-        if f.shape != (dim, dim) or loading.shape[:1] != (dim,) or q.shape != loading.shape[1:] * 2:
-            raise ValueError(
-                "F must be (d, d), L (d, r), Qc (r, r) and H (d,); "
-                f"got {np.shape(F)}, {np.shape(L)}, {np.shape(Qc)}, {np.shape(H)}"
-            )
-        if not all(np.all(np.isfinite(array)) for array in (f, loading, q, h)):
-            raise ValueError("F, L, Qc and H must be finite")
-        eigenvalues = np.linalg.eigvals(f)
-        if eigenvalues.real.max() >= 0:
-            raise ValueError(
-                "F must be stable (every eigenvalue with a negative real part) for the process to "
-                f"be stationary; got eigenvalues {np.round(eigenvalues, 6)}. For components "
-                "without decay add sg.kernels.Constant or sg.kernels.Cosine"
-            )
-        balanced = matrix_balance(f, permute=False)[0]  # as free of the choice of units as can be
-        stiffness = np.abs(balanced).sum(axis=1).max() / np.abs(eigenvalues.real).min()
-        if stiffness > _STIFFEST:
-            raise ValueError(
-                f"F mixes rates that differ by a factor of {stiffness:.1g}; beyond "
-                f"{_STIFFEST:.0e} the digits of the slow ones are lost. Split it into a sum of "
-                "kernels, one for each scale"
-            )
-        eigenvalues = np.linalg.eigvalsh(q)
-        if not np.allclose(q, q.T) or eigenvalues.min() < -1e-12 * np.abs(eigenvalues).max():
-            raise ValueError("Qc must be symmetric and positive semi-definite")
-        self.variance = positive("variance", variance, default=1.0, role="variance")
-        self.F, self.L, self.Qc, self.H = (fixed(array) for array in (f, loading, q, h))
-
-    def sde(self) -> SDE:
-        return self.F.value, self.L.value, self.variance.value * self.Qc.value, self.H.value
-
-    def _repr_fields(self) -> list[str]:
-        return [f"state_dim={self.state_dim}", f"variance={self.variance!r}"]

@@ -8,6 +8,7 @@ from stategp.likelihoods._custom import Custom
 from stategp.likelihoods._gaussian import Gaussian
 from stategp.likelihoods._heteroscedastic import HeteroscedasticGaussian
 from stategp.likelihoods._laplace import Laplace
+from stategp.likelihoods._log_normal import LogNormal
 from stategp.likelihoods._names import from_name
 from stategp.likelihoods._ordinal import Ordinal
 from stategp.likelihoods._positive import Exponential, Gamma, Weibull
@@ -24,6 +25,7 @@ __all__ = [
     "HeteroscedasticGaussian",
     "Laplace",
     "Likelihood",
+    "LogNormal",
     "NegativeBinomial",
     "Ordinal",
     "Poisson",

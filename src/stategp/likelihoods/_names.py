@@ -11,6 +11,7 @@ from stategp.likelihoods._counts import NegativeBinomial, Poisson
 from stategp.likelihoods._gaussian import Gaussian
 from stategp.likelihoods._heteroscedastic import HeteroscedasticGaussian
 from stategp.likelihoods._laplace import Laplace
+from stategp.likelihoods._log_normal import LogNormal
 from stategp.likelihoods._ordinal import Ordinal
 from stategp.likelihoods._positive import Exponential, Gamma, Weibull
 from stategp.likelihoods._student_t import StudentT
@@ -19,6 +20,7 @@ _NAMED: dict[str, type[Likelihood]] = {
     "gaussian": Gaussian,
     "student_t": StudentT,
     "laplace": Laplace,
+    "log_normal": LogNormal,
     "bernoulli": Bernoulli,
     "binomial": Binomial,
     "poisson": Poisson,

@@ -1,0 +1,72 @@
+"""The series of `benchmarks.forecasts`: M4 hourly and weekly, M3 monthly."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+PEERS = ("AutoARIMA", "AutoETS", "DynamicOptimizedTheta", "MSTL", "SeasonalNaive", "Prophet")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Series of one kind, and what is asked of them."""
+
+    horizon: int
+    ahead: str  # the horizon as people write it
+    season: int  # of MASE and MSIS, as the competitions have it
+    start: str
+    step: str  # of pandas' dates
+    seasons: dict[str, list[int]]  # of the methods that are compared
+
+
+def of_season(season, **others):
+    return {name: [season] for name in PEERS} | others
+
+
+GROUPS = {
+    "hourly": Group(
+        48, "48h", 24, "2015-01-05", "h",
+        # AutoARIMA is left out for the time that seasons of 24 take it.
+        {n: s for n, s in of_season(24, MSTL=[24, 168]).items() if n != "AutoARIMA"},
+    ),
+    "weekly": Group(
+        13, "13w", 1, "1975-01-06", "7D", of_season(1, MSTL=[52], SeasonalNaive=[52])
+    ),
+    "monthly": Group(18, "18mo", 12, "1980-01-01", "MS", of_season(12)),
+}  # fmt: skip
+
+
+def series_of(group, m3):
+    """Training and test part of every series, by its name; `m3` is the file of M3."""
+    return read_m3(m3) if group == "monthly" else read_m4(group)
+
+
+def read_m3(file):
+    with np.load(file) as arrays:
+        names = sorted({name.split(":")[0] for name in arrays.files})
+        return {name: (arrays[f"{name}:train"], arrays[f"{name}:test"]) for name in names}
+
+
+def read_m4(group):
+    import pyarrow.parquet
+
+    folder = os.environ.get("STATEGP_DATA")
+    if folder is None:
+        sys.exit("forecasts: set STATEGP_DATA to the folder that has m4/m4_odd.parquet")
+    table = pyarrow.parquet.read_table(Path(folder) / "m4/m4_odd.parquet")
+    kinds, ids, parts, t, y = (table[n].to_numpy() for n in ("group", "id", "part", "t", "y"))
+    series = {}
+    for name in sorted(set(ids[kinds == group])):
+        rows = (ids == name) & (kinds == group)
+        halves = (rows & (parts == part) for part in ("train", "test"))
+        series[name] = tuple(y[half][np.argsort(t[half])] for half in halves)
+    return series
+
+
+def chosen(series, count, seed):
+    """The first of them in a random order that the seed fixes."""
+    names = np.random.default_rng(seed).permutation(sorted(series))
+    return {str(name): series[str(name)] for name in names[:count]}

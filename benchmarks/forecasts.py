@@ -1,0 +1,265 @@
+"""Forecasts of stategp and of its peers on the same series: `python -m benchmarks.forecasts`.
+
+`sg.Forecaster()` with plain defaults against statsforecast's methods and Prophet with theirs, on
+M4 hourly and weekly (`STATEGP_DATA/m4/m4_odd.parquet`) and M3 monthly. All series, or with --quick
+(or QUICK=1) forty of each group. Ours run in a process of its own, one series after another; peers
+in one of their environment (`benchmarks/peers/make_environments.sh`), and what they forecast is
+kept in `benchmarks/results/forecast-peers/`, so that ours can be run again quickly. The table goes
+to standard output; scores, forecasts and pictures of our worst series to `benchmarks/results/`.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import forecast_scores
+from benchmarks.__main__ import machine
+from benchmarks.forecast_series import GROUPS, PEERS, chosen, series_of
+from benchmarks.peers.protocol import forecast_record, seconds_of, versions
+from stategp._runtime import replacing
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+OURS = "stategp"
+LEVELS = [*(round(0.1 * i, 1) for i in range(1, 10)), 0.95]
+QUICK = 40
+PINS = (HERE / "peers/requirements-forecasts.txt").read_text().splitlines()[1:4]
+
+
+def main():
+    options = arguments()
+    if options.work:
+        return forecast_ours(json.loads(options.work.read_text()))
+    options.out.mkdir(parents=True, exist_ok=True)
+    peers = [] if options.without_peers else peers_python(options)
+    groups = [options.group] if options.group else list(GROUPS)
+    run = {
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+        "seed": options.seed,
+        "series": options.series or "all",
+        "levels": LEVELS,
+        "groups": {},
+    }
+    try:
+        for name in groups:
+            every = series_of(name, m3_file(options, peers) if name == "monthly" else None)
+            series = chosen(every, options.series, options.seed)
+            run["groups"][name] = kept = asdict(GROUPS[name]) | {"results": []}
+            for record in forecasts(name, series, options, peers):
+                train, test = series[record["series"]]
+                scored = record | forecast_scores.scores(record, train, test, GROUPS[name].season)
+                kept["results"].append(scored)
+                say(name, scored)
+            picture = forecast_scores.draw(name, run, series, options.out, OURS)
+            print(f"drawn: {picture}" if picture else f"{name}: nothing to draw", flush=True)
+    except KeyboardInterrupt:
+        run["interrupted"] = True
+        print("interrupted: what was forecast until then")
+    for kept in run["groups"].values():
+        kept["summary"] = forecast_scores.summary(kept["results"], (OURS, *PEERS))
+    print("\n" + forecast_scores.table(run, (OURS, *PEERS)))
+    size = f"{options.series}-of-each" if options.series else "all"
+    file = options.out / f"{run['date']}-forecasts-{'-'.join(groups)}-{size}.json"
+    write(file, run)
+    print(f"\nwritten to {file}")
+    if options.store and "interrupted" not in run:
+        stored = ROOT / "docs/forecasts-run.json"
+        write(stored, forecast_scores.without_forecasts(run), indent=1)
+        print(f"written to {stored}")
+    return None
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.forecasts", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK} series of each group")
+    parser.add_argument("--series", type=int, metavar="K", help="so many series of each group")
+    parser.add_argument("--group", choices=GROUPS, help="only these series")
+    parser.add_argument("--seed", type=int, default=0, help="for the choice of series")
+    parser.add_argument("--without-peers", action="store_true", help="stategp alone")
+    parser.add_argument("--fresh", action="store_true", help="ask peers again, too")
+    parser.add_argument("--store", action="store_true", help="write docs/forecasts-run.json, too")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds for one forecast")
+    parser.add_argument("--environments", type=Path, default=ROOT / ".venv-peers")
+    parser.add_argument("--python", default="python3.11", help="for the environment of the peers")
+    parser.add_argument("--peers-python", type=Path, help="of an environment that is ready")
+    parser.add_argument("--out", type=Path, default=HERE / "results")
+    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.series is None and (options.quick or os.environ.get("QUICK")):
+        options.series = QUICK
+    return options
+
+
+def peers_python(options):
+    """The command that runs peers; it makes their environment if there is none."""
+    python = options.peers_python
+    if python is None:
+        script = [HERE / "peers/make_environments.sh", options.environments, options.python]
+        if subprocess.run(["sh", *map(str, script), "forecasts"]).returncode:
+            sys.exit("forecasts: without the peers' environment, use --without-peers")
+        python = options.environments / "forecasts/bin/python"
+    return [str(python.absolute()), "-m", "benchmarks.peers.forecast_peers"]
+
+
+def m3_file(options, peers):
+    """The series of M3, which a package of the peers has."""
+    file = options.out / "m3-monthly.npz"
+    if not file.exists():
+        if not peers:
+            sys.exit("forecasts: M3 comes with the peers; run once without --without-peers")
+        list(worked(peers, {"work": "m3", "to": str(file.absolute())}, [{}], options.limit))
+    return file
+
+
+def forecasts(group, series, options, peers):
+    """A record of every method and series: peers, from what is kept or anew, then ours."""
+    about = {"levels": LEVELS} | asdict(GROUPS[group])
+    kept = options.out / "forecast-peers" / group
+    kept.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "series.npz"
+        np.savez(data, **{f"{name}:train": train for name, (train, _) in series.items()})
+        job = about | {"work": "forecast", "data": str(data)}
+        todo = []
+        for name in series if peers else ():
+            known = {} if options.fresh else read(kept / f"{name}.json")
+            for method in GROUPS[group].seasons:
+                record = known.get(method, {})
+                if record.get("asked") == asked(method, about):
+                    yield record
+                else:
+                    todo.append({"series": name, "method": method})
+        for found in worked(peers, job, todo, options.limit):
+            record = found | {"asked": asked(found["method"], about)}
+            if "versions" in record:  # not if its process died
+                file = kept / f"{record['series']}.json"
+                write(file, read(file) | {record["method"]: record})
+            yield record
+        command = [sys.executable, "-m", "benchmarks.forecasts", "--work"]
+        mine = [{"series": name, "method": OURS} for name in series]
+        yield from worked(command, job, mine, options.limit)
+
+
+def asked(method, about):
+    """All that a peer's forecast depends on beside the series."""
+    names = ("levels", "horizon", "start", "step")
+    return {name: about[name] for name in names} | {
+        "seasons": about["seasons"][method],
+        "pins": PINS,
+    }
+
+
+def worked(command, job, todo, limit):
+    """A record for each of todo, in order; a process that dies costs only what it was doing."""
+    left = list(todo)
+    while left:
+        with tempfile.TemporaryDirectory() as folder:
+            file, words = Path(folder) / "job.json", Path(folder) / "words"
+            file.write_text(json.dumps(job | {"todo": left}))
+            with words.open("w") as stderr:
+                process = subprocess.Popen(
+                    [*command, str(file)],
+                    cwd=ROOT,
+                    stdout=subprocess.PIPE,
+                    stderr=stderr,
+                    text=True,
+                )
+                try:
+                    for line in lines(process, limit):
+                        yield left.pop(0) | json.loads(line)
+                finally:
+                    process.kill()
+                    status = process.wait()
+                    process.stdout.close()
+            if status == 1:  # not of a series: their errors are in their records
+                sys.exit(f"forecasts: {command[0]} failed:\n{words.read_text()[-2000:]}")
+            if left:
+                reason = f"the process ended with status {status}, or was ended after {limit:g} s"
+                yield left.pop(0) | {"error": reason}
+
+
+def lines(process, limit):
+    """What a process prints, until it ends or is silent for too long."""
+    while True:
+        timer = threading.Timer(limit, process.kill)
+        timer.start()
+        try:
+            line = process.stdout.readline()
+        finally:
+            timer.cancel()
+        if not line:
+            process.wait()
+            return
+        yield line
+
+
+def forecast_ours(job):
+    """Our forecasts, one series after another, a line of JSON for each."""
+    began = time.perf_counter()
+    import pandas as pd
+
+    import stategp as sg
+
+    importing, used = time.perf_counter() - began, versions("stategp", "jax", "numpy")
+    with np.load(job["data"]) as series:
+        for number, one in enumerate(job["todo"]):
+            y = series[f"{one['series']}:train"]
+            dates = pd.date_range(job["start"], periods=len(y), freq=job["step"])
+            about = {"first": number == 0, "import_seconds": importing}
+            found = our_forecast(sg, pd.DataFrame({"ds": dates, "y": y}), job)
+            print(json.dumps(one | about | found | {"versions": used}), flush=True)
+
+
+def our_forecast(sg, frame, job):
+    """With plain defaults."""
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", sg.NotConvergedWarning)
+            fit_seconds, forecaster = seconds_of(lambda: sg.Forecaster().fit(frame, progress=False))
+            seconds, found = seconds_of(
+                lambda: forecaster.forecast(job["ahead"], levels=job["levels"])
+            )
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    median = found["median" if "median" in found else "mean"]
+    names = [f"{100 * level:g}" for level in job["levels"]]
+    lower, upper = ([found[f"{side}_{name}"] for name in names] for side in ("lower", "upper"))
+    return forecast_record(fit_seconds + seconds, found["mean"], median, lower, upper) | {
+        "fit_seconds": fit_seconds,
+        "kernel": forecaster.learned_kernel,
+        "converged": not any(issubclass(w.category, sg.NotConvergedWarning) for w in caught),
+    }
+
+
+def say(group, record):
+    outcome = f"MASE {record['mase']:7.3f}, {record['seconds']:7.2f} s" if "mase" in record else ""
+    note = record.get("error", "").replace("\n", " ")[:100]
+    print(f"{group:8s} {record['series']:6s} {record['method']:22s} {outcome}{note}", flush=True)
+
+
+def read(file):
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def write(file, content, indent=None):
+    text = json.dumps(content, indent=indent, allow_nan=False)
+    with replacing(file) as written:
+        written.write(text.encode())
+
+
+if __name__ == "__main__":
+    main()

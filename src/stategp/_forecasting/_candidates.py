@@ -1,0 +1,201 @@
+"""The models that the default forecaster compares: trends, seasons, short-term deviations, scales.
+
+All starting values and priors are in units of the time step of the data and of the typical size of
+a change over one step, so that they mean the same for every series.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from stategp._data import distinct_inputs
+from stategp._forecasting._patterns import exact_pattern
+from stategp._inference import strongest_period
+from stategp.kernels import (
+    Cosine,
+    IntegratedWiener,
+    Kernel,
+    Linear,
+    Matern12,
+    Matern32,
+    Sum,
+    Wiener,
+)
+from stategp.likelihoods import Gaussian
+from stategp.means import Constant, Mean
+from stategp.parameters import Parameter, fixed, parameter
+from stategp.priors import LogNormal
+
+_SEASONS = {"daily": 1.0, "weekly": 7.0, "yearly": 365.25}  # in days
+_CLOCK = ("daily", "weekly")  # these follow the clock and repeat more exactly than years do
+_LONG = 20  # steps in a season from which on not all harmonics get states of their own
+_MOST_HARMONICS = 84  # of an exact pattern: an hour, if it is a week's
+_FULL, _FEW = 6, 3  # harmonics of short and of long seasons that have states
+_VAGUE = 1e6  # variance of a level before data are seen, in squares of a change
+_FEWEST_CYCLES = 4.0  # over which a period that nobody named must be seen
+_SHARE = 0.2  # of the variance that it must explain
+
+
+class Season(NamedTuple):
+    """A period, in the units of x and in steps of the data."""
+
+    name: str
+    period: float
+    steps: float
+
+    @property
+    def long(self) -> bool:
+        return self.steps >= _LONG
+
+
+@dataclasses.dataclass(frozen=True)
+class Outline:
+    """What the times show: the step of the data, and the seasons that it has room for."""
+
+    step: float
+    span: float
+    seasons: tuple[Season, ...]
+
+    @staticmethod
+    def of(x: np.ndarray, y: np.ndarray, dates: bool) -> "Outline":
+        """Two periods or more, and four observations in each or nearly (quarters of a year)."""
+        distinct = distinct_inputs(np.sort(x))
+        span, step = float(distinct[-1] - distinct[0]), float(np.median(np.diff(distinct)))
+        if dates:
+            named = _SEASONS
+        else:
+            order = np.argsort(x, kind="stable")
+            period, share = strongest_period(x[order], y[order], _FEWEST_CYCLES)
+            free = max(len(x) - 8, 1)
+            by_chance = 1 - (0.01 / len(x)) ** (2 / free)  # the strongest of noise, 1 in 100
+            named = {"season": period} if share > max(_SHARE, by_chance) else {}
+        return Outline(
+            step,
+            span,
+            tuple(
+                Season(name, period, period / step)
+                for name, period in named.items()
+                if span >= 2 * period and step <= period / 3.9
+            ),
+        )
+
+    @property
+    def pattern(self) -> Season | None:
+        """The longest season that follows the clock, if it is long."""
+        clock = [season for season in self.seasons if season.name in _CLOCK and season.long]
+        return max(clock, key=lambda season: season.period, default=None)
+
+
+class Candidate(NamedTuple):
+    """A model of y, or of its logarithm."""
+
+    trend: str  # in words
+    log: bool
+    kernel: Kernel
+    likelihood: Gaussian
+    mean: Mean
+    spent: float  # how many numbers its mean took from the data
+
+
+def candidates(x: np.ndarray, y: np.ndarray, outline: Outline) -> list[Candidate]:
+    """The models to compare, for observations in order of x."""
+    found = []
+    for log in (False, True) if np.all(y > 0) else (False,):
+        values = np.log(y) if log else y
+        usual = float(np.median(values))
+        mean: Mean = Constant(fixed(usual))
+        fitted = np.full_like(values, usual)
+        spent, season = 0.0, outline.pattern
+        if season is not None:
+            most = min(int(np.ceil(season.steps / 2)) - 1, _MOST_HARMONICS)
+            mean, fitted, spent = exact_pattern(x, values, season.period, most)
+        change = typical_change(values - fitted, outline)
+        noise = Gaussian(variance=_near(0.3 * change**2, 1.5))
+        for trend, parts in _trends(outline, change).items():
+            kernel = Sum(**parts, **_seasons(outline, change))
+            found.append(Candidate(trend, log, kernel, noise, mean, spent))
+    return found
+
+
+def typical_change(values: np.ndarray, outline: Outline) -> float:
+    """How much a series changes from one observation to the next, apart from its seasons."""
+    changes = np.diff(values)
+    if len(changes) == 0:
+        return 1.0
+    for season in outline.seasons:
+        length = round(season.steps)
+        if len(changes) >= 2 * length:
+            phase = np.arange(len(changes)) % length
+            usual = np.array([np.median(changes[phase == place]) for place in range(length)])
+            changes = changes - usual[phase]
+    robust = 1.4826 * float(np.median(np.abs(changes - np.median(changes))))
+    least = 1e-6 * float(np.max(np.abs(values)))
+    return max(robust, 0.3 * float(np.std(changes)), least) or 1.0
+
+
+def _trends(outline: Outline, change: float) -> dict[str, dict[str, Kernel]]:
+    """Trends and short-term deviations, by what they are in words."""
+    step, start = outline.step, fixed(_VAGUE * change**2)
+    steepness = (change / outline.step) ** 2  # square of one typical change per step
+
+    def level() -> Kernel:
+        return Wiener(diffusivity=_near(0.1 * change**2 / step, 2.0), start=start)
+
+    def line(slope: float) -> Kernel:
+        return Linear(slope=fixed(slope**2 * steepness), start=start)
+
+    def bending(slope: float) -> Kernel:
+        return IntegratedWiener(
+            diffusivity=_near(1e-4 * steepness / step, 3.0),
+            start=start,
+            slope=fixed(slope**2 * steepness),
+        )
+
+    def short() -> Kernel:
+        return Matern12(variance=_near(0.5 * change**2, 1.5), lengthscale=_near(3.0 * step, 1.0))
+
+    if outline.pattern is not None:
+        smooth = Matern32(variance=_near(0.5 * change**2, 1.5), lengthscale=_near(3 * step, 1.0))
+        return {
+            "a slope that changes, and rough deviations": {
+                "trend": bending(0.4), "short": short(),
+            },
+            "a level that changes, and smooth deviations": {"level": level(), "short": smooth},
+        }  # fmt: skip
+    if any(not season.long for season in outline.seasons) or not outline.seasons:
+        return {
+            "a level and a slope that change": {"trend": bending(0.1), "level": level()},
+            "a level that changes, and a slope": {"trend": line(0.15), "level": level()},
+        }
+    return {"a level that changes, a slope, and deviations": {
+        "trend": line(0.05), "level": level(), "short": short(),
+    }}  # fmt: skip
+
+
+def _seasons(outline: Outline, change: float) -> dict[str, Kernel]:
+    """What of the seasons changes with time: waves that are forgotten over many cycles."""
+    found: dict[str, Kernel] = {}
+    for season in outline.seasons:
+        if outline.pattern is not None and season.long and season.name in _CLOCK:
+            if season.name != "daily":
+                continue
+            forgotten, size = _near(20 * season.period, 1.5), 1.0
+        else:
+            forgotten, size = fixed((8 if season.long else 40) * season.period), 4.0
+        count = _FEW if season.long else min(_FULL, int(season.steps / 2 + 0.1))
+        waves = {
+            f"wave{j}": Cosine(
+                variance=_near(size / j * change**2, 1.5), period=fixed(season.period / j)
+            )
+            * Matern12(variance=fixed(1.0), lengthscale=forgotten)
+            for j in range(1, count + 1)
+        }
+        found[season.name] = Sum(**waves)
+    return found
+
+
+def _near(value: float, spread: float) -> Parameter:
+    """A parameter that is learned, expected near a value; the spread is that of its logarithm."""
+    median = float(f"{value:.4g}")
+    return parameter(median, prior=LogNormal(median=median, spread=spread))

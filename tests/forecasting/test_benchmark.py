@@ -1,0 +1,80 @@
+"""The benchmark of forecasts: its scores, its choice of series, and processes that die."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks import forecast_scores
+from benchmarks.forecast_series import chosen
+from benchmarks.forecasts import worked
+from benchmarks.peers.protocol import forecast_record
+
+TRAIN, TEST = np.array([0.0, 2.0, 1.0, 3.0]), np.array([4.0, 3.0, 5.0])
+LEVELS = 10
+
+
+def record(series="A", method="stategp", shift=0.0, **more):
+    mean = np.array([3.0, 3.0, 3.0]) + shift
+    lower, upper = (np.tile(mean + side, (LEVELS, 1)) for side in (-1.0, 1.0))
+    made = forecast_record(2.0, mean, mean, lower, upper)
+    return {"series": series, "method": method, "first": False} | made | more
+
+
+def test_scores_by_hand():
+    """Errors 1, 0 and 2; the mean difference of the history is 5/3; one is missed, by 1."""
+    found = forecast_scores.scores(record(), TRAIN, TEST, 1)
+    assert found["mase"] == pytest.approx(1.0 / (5 / 3))
+    assert found["smape"] == pytest.approx(200 * (1 / 7 + 0 + 2 / 8) / 3)
+    assert found["msis"] == pytest.approx((2 + 40 / 3) / (5 / 3))
+    assert found["coverage"] == pytest.approx(2 / 3)
+    assert [found[third] for third in forecast_scores.THIRDS] == [1.0, 1.0, 0.0]
+
+
+def test_what_is_no_forecast_is_an_error():
+    assert "steps ahead" in forecast_scores.scores(record(), TRAIN, TEST[:2], 1)["error"]
+    assert "never changes" in forecast_scores.scores(record(), np.ones(4), TEST, 1)["error"]
+    assert forecast_scores.scores({"error": "no"}, TRAIN, TEST, 1) == {}
+    assert forecast_record(1.0, [np.nan], [0.0], [[0.0]], [[0.0]]) == {"error": "not finite: mean"}
+
+
+def test_the_table_counts_what_failed_and_leaves_it_out():
+    made = [record(), record(method="B", shift=1.0), record("C", "B", error="it broke")]
+    results = [one | forecast_scores.scores(one, TRAIN, TEST, 1) for one in made]
+    summary = forecast_scores.summary(results, ("stategp", "B", "absent"))
+    assert list(summary) == ["stategp", "B"]
+    assert (summary["B"]["series"], summary["B"]["failures"]) == (2, 1)
+    assert summary["B"]["mase"] == pytest.approx((0 + 1 + 1) / 3 / (5 / 3))
+    assert summary["B"]["ours_better"] == 0.0
+    run = {"groups": {"weekly": {"summary": summary, "results": results}}}
+    lines = forecast_scores.table(run, ("stategp", "B")).splitlines()
+    assert lines[0].startswith("|         | weekly (2): MASE")
+    assert lines[2].startswith("| stategp | 0.600")
+    json.dumps(forecast_scores.without_forecasts(run), allow_nan=False)
+
+
+def test_fewer_series_are_the_first_of_more():
+    series = {f"S{i}": i for i in range(20)}
+    assert list(chosen(series, 3, 0)) == list(chosen(series, 8, 0))[:3]
+    assert list(chosen(series, 8, 0)) != list(chosen(series, 8, 1))
+    assert sorted(chosen(series, None, 0)) == sorted(series)
+
+
+SCRIPT = """
+import json, os, sys
+for one in json.load(open(sys.argv[1]))["todo"]:
+    if one["series"] == "dies":
+        os._exit(9)
+    print(json.dumps(one | {"done": True}), flush=True)
+"""
+
+
+def test_a_process_that_dies_costs_one_series():
+    todo = [{"series": name} for name in ("a", "dies", "b")]
+    found = list(worked([sys.executable, "-c", SCRIPT], {}, todo, 60.0))
+    assert [one["series"] for one in found] == ["a", "dies", "b"]
+    assert [one.get("done", False) for one in found] == [True, False, True]
+    assert "status 9" in found[1]["error"]
+    with pytest.raises(SystemExit, match="ZeroDivisionError"):
+        list(worked([sys.executable, "-c", "1 / 0"], {}, todo, 60.0))
