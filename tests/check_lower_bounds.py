@@ -19,6 +19,7 @@ TESTS = {
     "optax": ["tests/inference/test_first_order.py::test_adam_on_the_hyperparameters"],
     "safetensors, typer, rich, pandas": ["tests/test_docs.py::test_code_runs[docs/quickstart]"],
     "narwhals, polars, pyarrow": ["tests/forecasting/test_axis.py"],
+    "holidays": ["tests/forecasting/test_holidays.py::test_dates"],
     "pooch, pyarrow": ["tests/data/test_loaders.py"],
     "matplotlib": ["tests/test_plots.py::test_few_observations"],
     "scikit-learn": ["tests/test_estimators.py::test_a_pipeline_and_the_units_of_x"],

@@ -184,6 +184,32 @@ def test_times_that_are_numbers(run):
     assert (code, [row["date"] for row in rows_of(out)]) == (0, ["60", "61", "62"])
 
 
+def test_regressors_and_their_future(run, tmp_path):
+    heat = np.random.default_rng(1).normal(15, 5, N)
+    table = pd.DataFrame({"date": DAYS, "sold": 3 * heat + np.arange(N) % 3, "heat": heat})
+    table[:50].to_csv(tmp_path / "sold.csv", index=False)
+    table[["date", "heat"]][50:].to_csv(tmp_path / "future.csv", index=False)
+    model = tmp_path / "sold.stategp"
+    small = ("-k", "matern32(10d)", "--max-steps", "5")
+    code, _, err = run(
+        "fit", tmp_path / "sold.csv", "--target", "sold", "--regressor", "heat", *small
+    )
+    assert code == 0, err
+    code, _, err = run("forecast", model, "10d")
+    assert code == 2
+    assert "the values of 'heat' are not known at 10 times from 2024-04-20" in err
+    code, out, err = run("forecast", model, "10d", "--future", tmp_path / "future.csv")
+    assert code == 0, err
+    forecast = pd.read_csv(io.StringIO(out))
+    np.testing.assert_allclose(forecast["mean"], table["sold"][50:], atol=6)
+    code, out, err = run("predict", model, tmp_path / "future.csv")
+    assert code == 0, err
+    np.testing.assert_allclose(pd.read_csv(io.StringIO(out))["mean"], forecast["mean"])
+    for command in ("report", "plot"):
+        code, _, err = run(command, model, "--horizon", "10d", "--future", tmp_path / "future.csv")
+        assert code == 0, err
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_teaches_within_eighty_columns(command, run):
     code, out, err = run(command, "--help")

@@ -78,6 +78,10 @@ def check(page: str, names: dict) -> None:
         assert {"trend", "weekly", "weekly_upper_95"} <= set(names["parts"].columns)
         assert list(names["flagged"].columns) == ["ds", "y", "probability", "outlier"]
         assert {"log_density", "crps", "rmse", "coverage_95", "converged"} <= set(names["scores"])
+        effects = names["effects"].set_index("name")["effect"]
+        assert round(effects["saturday"], -1) == -2050
+        assert round(effects["New Year's Day"], -1) == -750
+        assert len(names["ahead"]) == 14
         written = ("visits.png", "visits.html", "ahead.csv", "mine.png", "checks.svg", "mine.html")
         assert all(Path(name).stat().st_size > 1000 for name in written)
 

@@ -23,7 +23,7 @@ POSTERIORS = [
     "Outcome",
     "Posterior",
 ]
-DOORS = ["Forecaster", "GPClassifier", "GPRegressor", "Parameter"]
+DOORS = ["Effect", "Event", "Forecaster", "GPClassifier", "GPRegressor", "Holidays", "Parameter"]
 FUNCTIONS = ["condition", "fit", "fixed", "load", "log_posterior", "parameter", "register"]
 RUNTIME = ["describe_runtime"]
 EXPRESSIONS = ["parse_kernel", "write_kernel"]

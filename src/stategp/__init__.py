@@ -29,7 +29,7 @@ from stategp._fitting import (
     fit,
     log_posterior,
 )
-from stategp._forecasting import Forecaster
+from stategp._forecasting import Effect, Event, Forecaster, Holidays
 from stategp._inference import Certificate, FitResult, Outcome
 from stategp._models import GP, AdditiveGP, DeepGP, Layer
 from stategp._native import describe_runtime
@@ -66,10 +66,13 @@ __all__ = [
     "Certificate",
     "DeepGP",
     "DeepPosterior",
+    "Effect",
+    "Event",
     "FitResult",
     "Forecaster",
     "GPClassifier",
     "GPRegressor",
+    "Holidays",
     "Layer",
     "LogPosterior",
     "NotConvergedWarning",

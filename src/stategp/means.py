@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,6 +18,8 @@ Points = Float[Array, " points"]
 
 class Mean(eqx.Module):
     """A function of x, in the user's units."""
+
+    smooth: ClassVar[bool] = True  # whether a few values tell what lies between them
 
     @abc.abstractmethod
     def __call__(self, x: Points) -> Points:
@@ -132,6 +135,7 @@ class Function(Mean):
     0.0
     """
 
+    smooth: ClassVar[bool] = False
     function: Callable[[Points], Points] = eqx.field(static=True)
 
     def __call__(self, x: Points) -> Points:

@@ -14,11 +14,19 @@ import stategp as sg
 from stategp._command._demo import run_demo
 from stategp._command._describe import describe_table, facts
 from stategp._command._interrupts import Interrupted, was_interrupted
-from stategp._command._models import length_of, load_forecaster, remember_layout
+from stategp._command._models import (
+    columns_in,
+    future_of,
+    length_of,
+    load_forecaster,
+    remember_layout,
+)
 from stategp._command._options import (
     Data,
     DateFormat,
     Decimal,
+    Future,
+    Holidays,
     Horizon,
     Inducing,
     Json,
@@ -27,6 +35,7 @@ from stategp._command._options import (
     Likelihood,
     Model,
     Output,
+    Regressors,
     Separator,
     TableOutput,
     Zone,
@@ -93,6 +102,8 @@ def fit(
     kernel: Kernel = None,
     likelihood: Likelihood = "gaussian",
     inducing: Inducing = "auto",
+    regressor: Regressors = [],  # noqa: B006
+    holidays: Holidays = [],  # noqa: B006
     exposure: Annotated[str | None, column("Column of exposures (counts).")] = None,
     trials: Annotated[str | None, column("Column of trials (binomial).")] = None,
     noise_variance: Annotated[str | None, column("Column of known variances (gaussian).")] = None,
@@ -120,8 +131,14 @@ def fit(
     time, target = choose_columns(file, time, target)
     extras = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
     columns = {name: column for name, column in extras.items() if column}
-    table = read_columns(file, time, [target, *columns.values()])
-    forecaster = sg.Forecaster(kernel, likelihood, inducing=_inducing(inducing))
+    table = read_columns(file, time, [target, *columns.values(), *regressor])
+    forecaster = sg.Forecaster(
+        kernel,
+        likelihood,
+        inducing=_inducing(inducing),
+        regressors=regressor,
+        holidays=[tuple(text.split(":", 1)) if ":" in text else text for text in holidays],
+    )
     spinner, began = Spinner(), clock.perf_counter()
     try:
         with warnings.catch_warnings(record=True) as caught, rows_of(file):
@@ -176,7 +193,8 @@ def predict(
     fitted, axis = forecaster.fitted, forecaster.fitted.axis
     file = open_table(times, Writing(sep, decimal, date_format, axis.zone, axis.layout))
     extras = [column for column in fitted.extras.values() if column in file.names]
-    table = read_columns(file, fitted.time, [] if function else extras)
+    wanted = [*([] if function else extras), *columns_in(forecaster, file)]
+    table = read_columns(file, fitted.time, wanted)
     with rows_of(file):
         of = "function" if function else "observation"
         answer = forecaster.predict(table, levels=level, of=of)
@@ -197,6 +215,7 @@ def forecast(
     every: Annotated[
         str | None, typer.Option(metavar="LENGTH", help="Time step; by default that of the data.")
     ] = None,
+    future: Future = None,
     level: Levels = [0.95],  # noqa: B006
     output: TableOutput = None,
     as_json: Json = False,
@@ -205,7 +224,8 @@ def forecast(
     check_table_path(output)
     forecaster = load_forecaster(model)
     step = None if every is None else length_of(forecaster, every)
-    table = forecaster.forecast(length_of(forecaster, horizon), every=step, levels=level)
+    length, known = length_of(forecaster, horizon), future_of(forecaster, future)
+    table = forecaster.forecast(length, every=step, future=known, levels=level)
     _answer(table, output, as_json)
 
 
@@ -219,6 +239,7 @@ def plot(
             metavar="NAME", help="series, components, checks (residuals) or trace (learning)."
         ),
     ] = "series",
+    future: Future = None,
     output: Output = None,
 ) -> None:
     """Draw a figure (PNG, PDF or SVG)."""
@@ -235,19 +256,23 @@ def plot(
     path = model.with_suffix(".png") if output is None else output
     check_path(path, (".png", ".pdf", ".svg"))
     forecaster = load_forecaster(model)
-    figure = drawn[what](forecaster.story(horizon=length_of(forecaster, horizon)))
+    length, known = length_of(forecaster, horizon), future_of(forecaster, future)
+    figure = drawn[what](forecaster.story(horizon=length, future=known))
     with replacing(path) as file:
         figure.savefig(file, dpi=150, format=path.suffix[1:].lower())
     print(path)
 
 
 @app.command()
-def report(model: Model, horizon: Horizon = None, output: Output = None) -> None:
+def report(
+    model: Model, horizon: Horizon = None, future: Future = None, output: Output = None
+) -> None:
     """Write a report as a single HTML file, with zoomable figures, that works offline."""
     path = model.with_suffix(".html") if output is None else output
     check_path(path, (".html", ".htm"))
     forecaster = load_forecaster(model)
-    forecaster.report(path, horizon=length_of(forecaster, horizon))
+    length, known = length_of(forecaster, horizon), future_of(forecaster, future)
+    forecaster.report(path, horizon=length, future=known)
     print(path)
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import stategp as sg
-from stategp._command._tables import is_table
+from stategp._command._tables import is_table, open_table, read_columns
+from stategp._command._writing import Writing
 
 
 def load_forecaster(path: Path) -> Any:
@@ -28,6 +29,20 @@ def load_forecaster(path: Path) -> Any:
 def _with_arrow(fitted: Any) -> Any:
     """Answers are written through pyarrow, whatever kind of frame was fitted."""
     return dataclasses.replace(fitted, kind="pyarrow")
+
+
+def columns_in(forecaster: Any, file: Any) -> list[str]:
+    """The regressors that a file has."""
+    return [effect.column for effect in forecaster.regressors or () if effect.column in file.names]
+
+
+def future_of(forecaster: Any, path: Path | None) -> Any:
+    """The table with future values of regressors, if there is one."""
+    if path is None:
+        return None
+    axis = forecaster.fitted.axis
+    file = open_table(path, Writing(zone=axis.zone, layout=axis.layout))
+    return read_columns(file, forecaster.fitted.time, columns_in(forecaster, file))
 
 
 def remember_layout(forecaster: Any, layout: str | None) -> None:

@@ -62,6 +62,28 @@ Inducing = Annotated[
         help="Number of inducing points, `auto`, or `data` (one at every input: most accurate).",
     ),
 ]
+Regressors = Annotated[
+    list[str],
+    typer.Option(
+        "--regressor",
+        metavar="COLUMN",
+        help="Column that the target depends on, known in advance; may be repeated.",
+    ),
+]
+Holidays = Annotated[
+    list[str],
+    typer.Option(
+        "--holidays",
+        metavar="COUNTRY",
+        help="Public holidays, each with an effect: DE, or DE:BY for a state; may be repeated.",
+    ),
+]
+Future = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="CSV or Parquet file with the future values of the regressors."
+    ),
+]
 Separator = Annotated[
     str | None,
     typer.Option("--sep", metavar="CHAR", help="Column separator: ; or tab. Guessed if absent."),

@@ -2,9 +2,12 @@
 
 from stategp._files import allow
 from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._calendar import Occasion
 from stategp._forecasting._choosing import Choice
 from stategp._forecasting._date_texts import read_dates
 from stategp._forecasting._defaults import default_kernel
+from stategp._forecasting._design import Design, Scaling
+from stategp._forecasting._effects import Effect, Event, Holidays
 from stategp._forecasting._forecaster import Fitted, Forecaster
 from stategp._forecasting._frames import as_frame, clock_times, number_column, time_column
 from stategp._forecasting._instants import as_zone, instants_of
@@ -24,10 +27,14 @@ from stategp._forecasting._scores import (
 from stategp._forecasting._sources import Source
 
 allow(Choice, Fitted, TimeAxis, answers=(Forecaster,))
+allow(Effect, Event, Holidays, Design, Occasion, Scaling)
 
 __all__ = [
+    "Effect",
+    "Event",
     "Fitted",
     "Forecaster",
+    "Holidays",
     "Source",
     "TimeAxis",
     "as_frame",

@@ -21,20 +21,26 @@ from stategp._forecasting._answers import (
 )
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._choosing import Choice, averaged, choose, draw, explain
+from stategp._forecasting._coefficients import roughly_without
 from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
+from stategp._forecasting._effects import as_effects, as_events, as_holidays, written
 from stategp._forecasting._frames import (
     as_frame,
     clock_times,
     dates_of,
+    frame_of,
     is_frame,
     kind_of,
     make_frame,
     names_in,
     number_column,
+    text_series,
     time_column,
     times_of,
 )
 from stategp._forecasting._instants import Instants
+from stategp._forecasting._regression import fit_with_effects
+from stategp._forecasting._regressors import effect_rows, knowing, make_design, say, without_unknown
 from stategp._forecasting._steps import continued, months_apart
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior, marginals_at
@@ -82,6 +88,11 @@ class Forecaster:
             with outliers.
         mean: a mean function, by default a constant.
         inducing: as for `sg.fit`.
+        regressors: columns of the frame that the target depends on, by name or as `sg.Effect`.
+            Their values must be known wherever something is predicted.
+        holidays: a country ("DE"), a country and a subdivision (("DE", "BY")), `sg.Holidays`, or a
+            list of these; every holiday has an effect.
+        events: dates by name ({"sale": ["2025-03-01"]}) or `sg.Event`, one or a list.
 
     >>> import numpy as np, pandas as pd, stategp as sg
     >>> days, t = pd.date_range("2024-01-01", periods=60), np.arange(60)
@@ -95,7 +106,15 @@ class Forecaster:
     likelihood: Any = "gaussian"
     mean: Any = None
     inducing: Any = "auto"
+    regressors: Any = None
+    holidays: Any = None
+    events: Any = None
     fitted: Fitted | None = None
+
+    def __post_init__(self) -> None:
+        self.regressors = as_effects(self.regressors)
+        self.holidays = as_holidays(self.holidays)
+        self.events = as_events(self.events)
 
     def fit(
         self,
@@ -134,19 +153,27 @@ class Forecaster:
         seen = np.isfinite(y)
         extra = extra_values(likelihood, len(y), columns, needed=seen)
         check_support(likelihood, f"column {target!r}", y, extra)
+        asked = self.regressors, self.holidays, self.events
+        design, seen = make_design(asked, table, axis, (x, y), target)
         counts = None if weights is None else number_column(table, weights)
         choices: tuple[Choice, ...] = ()
-        if self._chooses(likelihood, x[seen]) and not columns and not options:
+        left = design is None and not columns and not options
+        if left and self._chooses(likelihood, x[seen]):
             choices = choose(x, y, dates=axis.dates, weights=counts)
             posterior = choices[0].posterior
         else:
             f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
+            learn: Any = fit
+            if design is not None:
+                f, y = roughly_without(design, x[seen], f), np.where(seen, y, np.nan)
+                say(design, x[seen], progress)
+                learn = partial(fit_with_effects, design)
             model = GP(
                 self._kernel(x[seen], f, axis, progress),
                 likelihood,
                 Constant() if self.mean is None else self.mean,
             )
-            posterior = fit(
+            posterior = learn(
                 model, x, y,
                 inducing=self.inducing, weights=counts, progress=progress, **columns, **options,
             )  # fmt: skip
@@ -203,14 +230,31 @@ class Forecaster:
         except ValueError:  # a kernel that expressions do not know
             return repr(kernel)
 
-    def forecast(self, horizon: Any, *, every: Any = None, **options: Any) -> Any:
+    def effects(self, *, level: float = 0.95) -> Any:
+        """A frame with the effect of each regressor, holiday and event, and its interval.
+
+        The effect of a column is that of one unit of it, in the unit of the target (before the
+        link, if observations are not Gaussian); that of a holiday or event, the effect of the day,
+        if such a day is in the data. A smooth effect is given at three values of the column; of one
+        that varies with a season, the average.
+        """
+        fitted = self._fitted
+        columns = effect_rows(fitted.posterior, as_levels(level)[0])
+        return frame_of(fitted.kind, text_series(fitted.kind, "name", columns.pop("name")), columns)
+
+    def forecast(
+        self, horizon: Any, *, every: Any = None, future: Any = None, **options: Any
+    ) -> Any:
         """A frame of predictions from the end of the data up to the horizon.
 
         The horizon is a duration ("30d"), a date ("2025-12-01", included), or a number. The default
         step is that of the data (the median spacing, or calendar months); `every` sets another.
-        Options are those of `predict`.
+        Regressors must be known up to the horizon: `future` is a frame with the time column and
+        theirs; rows of the fitted frame without a target do as well. Options are those of
+        `predict`.
         """
-        return self._predict(self._after(horizon, every), self._usual_extras(), **options)
+        x = self._after(horizon, every)
+        return self._predict(self._knowing(future, x), x, self._usual_extras(), **options)
 
     def predict(self, times: Any = None, *, of: str = "observation", **options: Any) -> Any:
         """A frame with the mean and an interval for each level, at any times.
@@ -220,13 +264,15 @@ class Forecaster:
         probability `levels` (0.95, or several), or, with `of="function"`, the latent function. If
         observations are not Gaussian, a column `median` is added. Other quantities that
         the likelihood needs (`exposure`, `trials`, `noise_variance`) are taken from the frame or
-        given by name; if only times are given, the median of the data is used.
+        given by name; if only times are given, the median of the data is used. Regressors are
+        taken from the frame, too.
         """
         x, read_extras = self._numbers(times, options if of == "observation" else None)
-        return self._predict(x, read_extras, of=of, **options)
+        return self._predict(self._knowing(times, x), x, read_extras, of=of, **options)
 
     def _predict(
         self,
+        posterior: Posterior,
         x: np.ndarray,
         read_extras: dict[str, Any],
         *,
@@ -234,7 +280,7 @@ class Forecaster:
         of: str = "observation",
         **extras: Any,
     ) -> Any:
-        fitted, posterior = self._fitted, self._fitted.posterior
+        fitted = self._fitted
         if of not in ("observation", "function"):
             raise ValueError(f"of must be 'observation' or 'function', got {of!r}")
         wanted = as_levels(levels)
@@ -242,16 +288,20 @@ class Forecaster:
             columns = function_columns(posterior, x, wanted)
         else:
             noise = of == "observation"
-            there = fitted.distribution(x, read_extras | extras, noise=noise)
+            known = dataclasses.replace(fitted, posterior=posterior)
+            there = known.distribution(x, read_extras | extras, noise=noise)
             columns = distribution_columns(there, wanted)
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
     def components(self, times: Any = None, *, levels: Any = 0.95) -> Any:
-        """A frame with the mean and bounds of each component of the kernel (before the link)."""
+        """A frame with the mean and bounds of each component of the kernel (before the link).
+
+        Each regressor and event is a component, too, and so are all holidays together.
+        """
         x, _ = self._numbers(times, None)
         fitted = self._fitted
         columns: dict[str, np.ndarray] = {}
-        for name, (mean, variance) in fitted.posterior.components(x).items():
+        for name, (mean, variance) in self._knowing(times, x).components(x).items():
             columns |= normal_columns(f"{name}_", mean, variance, as_levels(levels), name)
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
@@ -265,7 +315,8 @@ class Forecaster:
         if fitted.choices:
             drawn = draw(fitted.choices, seed, x, num_samples)
         else:
-            drawn = fitted.posterior.sample_y(seed, x, num_samples, **(read_extras | extras))
+            posterior = self._knowing(times, x)
+            drawn = posterior.sample_y(seed, x, num_samples, **(read_extras | extras))
         columns = {f"sample_{i}": np.asarray(path) for i, path in enumerate(drawn)}
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
@@ -286,7 +337,9 @@ class Forecaster:
             table = as_frame(frame, fitted.time, fitted.target)
             x, extras = self._numbers(table.to_native())
             y = number_column(table, fitted.target)
-        probability = fitted.posterior.tail_probability(x, y, weights=weights, **extras)
+        posterior = self._knowing(frame, None)
+        y = without_unknown(posterior, x, y)
+        probability = posterior.tail_probability(x, y, weights=weights, **extras)
         columns = {
             fitted.target: y,
             "probability": np.asarray(probability),
@@ -306,12 +359,22 @@ class Forecaster:
 
         return cross_validate(self, frame, time, target, **options)
 
-    def story(self, *, horizon: Any = None, levels: Any = (0.5, 0.95), **options: Any) -> Story:
-        """The content of figures and reports; with a horizon, the forecast too."""
+    def story(
+        self,
+        *,
+        horizon: Any = None,
+        future: Any = None,
+        levels: Any = (0.5, 0.95),
+        **options: Any,
+    ) -> Story:
+        """The content of figures and reports; with a horizon, the forecast too.
+
+        `future` has the values of regressors, as for `forecast`.
+        """
         fitted, axis = self._fitted, self._fitted.axis
         ahead = None if horizon is None else self._after(horizon, None)
         return tell(
-            fitted.posterior,
+            self._knowing(future, ahead),
             until=None if ahead is None else float(ahead[-1]),
             forecast_at=ahead,
             levels=as_levels(levels),
@@ -323,17 +386,17 @@ class Forecaster:
             **options,
         )
 
-    def plot(self, *, horizon: Any = None, levels: Any = (0.5, 0.95)) -> Any:
+    def plot(self, *, horizon: Any = None, future: Any = None, levels: Any = (0.5, 0.95)) -> Any:
         """A figure of the data, the mean and its intervals."""
         from stategp import plots
 
-        return plots.plot(self.story(horizon=horizon, levels=levels))
+        return plots.plot(self.story(horizon=horizon, future=future, levels=levels))
 
-    def plot_components(self, *, horizon: Any = None) -> Any:
-        """A figure of each component of the kernel."""
+    def plot_components(self, *, horizon: Any = None, future: Any = None) -> Any:
+        """A figure of each component of the kernel, and of each effect."""
         from stategp import plots
 
-        return plots.plot_components(self.story(horizon=horizon))
+        return plots.plot_components(self.story(horizon=horizon, future=future))
 
     def plot_checks(self) -> Any:
         """A figure that shows whether the model fits: calibration and residuals."""
@@ -370,6 +433,11 @@ class Forecaster:
         if self.fitted is None:
             raise ValueError("this Forecaster has not been fitted: call fit(frame, time, target)")
         return self.fitted
+
+    def _knowing(self, frame: Any, x: np.ndarray | None) -> Posterior:
+        """The posterior with the values of regressors in a frame, which must suffice for x."""
+        fitted = self._fitted
+        return knowing(fitted.posterior, fitted.axis, fitted.time, frame, x)
 
     def _after(self, horizon: Any, every: Any) -> np.ndarray:
         fitted = self._fitted
@@ -425,6 +493,9 @@ class Forecaster:
             shown.append(f"mean={self.mean!r}")
         if not isinstance(self.inducing, str) or self.inducing != "auto":
             shown.append(f"inducing={self.inducing!r}")
+        for name in ("regressors", "holidays", "events"):
+            if getattr(self, name):
+                shown.append(f"{name}={written(getattr(self, name))}")
         return f"Forecaster({', '.join(shown)})"
 
 

@@ -211,6 +211,11 @@ def column_of(kind: str, name: str, values: Any) -> Any:
     return frames().new_series(name, np.asarray(values), backend=kind)
 
 
+def text_series(kind: str, name: str, texts: Any) -> Any:
+    """A column of texts."""
+    return frames().new_series(name, list(texts), backend=kind)
+
+
 def times_series(kind: str, axis: TimeAxis, name: str, numbers: np.ndarray) -> Any:
     nw = frames()
     times = axis.times(numbers)

@@ -188,16 +188,21 @@ def _fold(
         "step": np.searchsorted(np.unique(x[within]), x[after]) + 1,
         "scale": np.full(int(after.sum()), seasonal_scale(history, season)),
     }
-    found |= _forecasts(fresh, test, y[after], level)
+    # Regressors are known beforehand.
+    known = fresh._knowing(data.table.filter((x <= window[1]).tolist()).to_native(), None)
+    fitted = dataclasses.replace(fresh.fitted, posterior=known)
+    found |= _forecasts(fresh, fitted, test, y[after], level)
     return found, not any(issubclass(w.category, NotConvergedWarning) for w in caught)
 
 
-def _forecasts(forecaster: Any, frame: Any, y: np.ndarray, level: float) -> dict[str, np.ndarray]:
+def _forecasts(
+    forecaster: Any, fitted: Any, frame: Any, y: np.ndarray, level: float
+) -> dict[str, np.ndarray]:
     names = ("mean", "lower", "median", "upper", "log_density", "crps")
     if len(y) == 0:
         return {name: np.zeros(0) for name in names}
     x, extras = forecaster._numbers(frame)
-    there = forecaster.fitted.distribution(x, extras)
+    there = fitted.distribution(x, extras)
     mean, _ = there.moments()
     quantiles = there.quantiles([0.5 - level / 2, 0.5, 0.5 + level / 2])
     values = (mean, *quantiles, there.log_density(y), there.crps(y))

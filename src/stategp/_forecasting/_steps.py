@@ -60,7 +60,7 @@ def continued(x: np.ndarray, axis: TimeAxis, horizon: Any, every: Any) -> np.nda
 
 def _length_until(until: float, x: np.ndarray, axis: TimeAxis, horizon: Any) -> float:
     if until <= x[-1]:
-        last = str(_local(x[-1:], axis)[0])
+        last = str(local_times(x[-1:], axis)[0])
         raise ValueError(f"the data end at {last}; {horizon!s} is not after that")
     return float(until - x[-1])
 
@@ -74,7 +74,7 @@ def _shown(spacing: float, axis: TimeAxis) -> str:
     return describe(spacing) if axis.dates else f"{spacing:g}"
 
 
-def _local(x: np.ndarray, axis: TimeAxis) -> list[datetime.datetime]:
+def local_times(x: np.ndarray, axis: TimeAxis) -> list[datetime.datetime]:
     """Times as a clock in the zone shows them."""
     moments: list[datetime.datetime] = axis.times(x).astype("datetime64[us]").tolist()
     if axis.zone is None:
@@ -97,14 +97,14 @@ def _numbers(local: list[datetime.datetime], axis: TimeAxis, last: float) -> np.
 
 
 def _same_clock(x: np.ndarray, axis: TimeAxis, every: Any) -> bool:
-    return every is not None or len({moment.time() for moment in _local(x, axis)}) == 1
+    return every is not None or len({moment.time() for moment in local_times(x, axis)}) == 1
 
 
 def months_apart(x: np.ndarray, axis: TimeAxis) -> int:
     """How many months lie between neighbours, if that is what they have in common; else 0."""
     if not axis.dates or len(x) < 4 or np.median(np.diff(x)) < 27:
         return 0
-    local = _local(x, axis)
+    local = local_times(x, axis)
     same_day = len({m.day for m in local}) == 1 and local[0].day <= 28
     if len({m.time() for m in local}) > 1 or not (same_day or all(map(_ends_month, local))):
         return 0
@@ -117,7 +117,7 @@ def _ends_month(moment: datetime.datetime) -> bool:
 
 def _by_months(x: np.ndarray, axis: TimeAxis, months: int, count: int) -> np.ndarray:
     """Months after the last of x: on its day of the month, or at the end if all of x are there."""
-    local = _local(x, axis)
+    local = local_times(x, axis)
     start, ends = local[-1], all(map(_ends_month, local))
     dates = []
     for step in range(1, count + 1):
@@ -131,7 +131,7 @@ def _by_months(x: np.ndarray, axis: TimeAxis, months: int, count: int) -> np.nda
 
 
 def _by_days(last: float, axis: TimeAxis, step: int, count: int) -> np.ndarray:
-    start = _local(np.array([last]), axis)[0]
+    start = local_times(np.array([last]), axis)[0]
     try:
         dates = [start + datetime.timedelta(days=step * i) for i in range(1, count + 1)]
     except OverflowError:

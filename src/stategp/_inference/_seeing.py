@@ -26,7 +26,6 @@ from stategp._inference._starting_values import pseudo_data
 from stategp._models import GP
 from stategp._runtime import on_device, pad_last
 from stategp.likelihoods import Gaussian
-from stategp.means import Function
 from stategp.parameters import to_vector, with_vector
 
 _FEW = 20_000  # observations that are looked at one by one
@@ -70,7 +69,7 @@ class Sight:
         self.waves = NO_WAVES
         many = len(self.data) >= self.few
         rate = fastest_rate(model) if many else 0.0
-        if not many or any(isinstance(mean, Function) for mean in model.means):
+        if not many or not all(mean.smooth for mean in model.means):
             self._one_by_one(model, rate)
             return
         alike = isinstance(model.likelihood, Gaussian) and one_if_equal(self.data.extra).ndim == 0

@@ -1,7 +1,8 @@
 """Posteriors: predictions from chains of states, and saving them."""
 
 from stategp._posteriors._additive import AdditivePosterior, Training
-from stategp._posteriors._at_points import PATTERN
+from stategp._posteriors._at_points import PATTERN, Seen, component_moments, read_weights, see
+from stategp._posteriors._consistency import check_posterior
 from stategp._posteriors._deep import DeepPosterior
 from stategp._posteriors._marginals import Marginals, marginals_at
 from stategp._posteriors._pointwise import Points, by_blocks, check_levels, padded, per_point
@@ -20,11 +21,16 @@ __all__ = [
     "Points",
     "Posterior",
     "Predicts",
+    "Seen",
     "Training",
     "by_blocks",
     "check_levels",
+    "check_posterior",
+    "component_moments",
     "marginals_at",
     "padded",
     "per_point",
+    "read_weights",
+    "see",
     "summands_of",
 ]

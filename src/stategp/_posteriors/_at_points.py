@@ -159,31 +159,52 @@ def _split(projection: Projection, marginals: PairMarginals, extents: Extents) -
 
 def predict(chain: Chain, x: Points) -> tuple[Latent, Latent]:
     """Mean and variance of f at points in any order."""
-    seen = see(chain, x)
+    return moments_of(see(chain, x))
+
+
+def moments_of(seen: Seen) -> tuple[Latent, Latent]:
+    """Mean and variance of f."""
     moments = (seen.mean, seen.variance)
-    return moments if is_traced(x) else on_device(moments)
+    return moments if is_traced(seen.centre) else on_device(moments)
 
 
-def component_moments(chain: Chain, x: Points) -> list[dict[str, tuple[Points, Points]]]:
-    """Mean and variance of each summand of each kernel, by name, at points in any order.
+def component_moments(model: GP, seen: Seen) -> list[dict[str, tuple[Points, Points]]]:
+    """Mean and variance of each summand of each kernel, by name.
 
     The pattern of a periodic mean function is one more, without uncertainty.
     """
-    seen = see(chain, x)
     answers = []
-    for number, (kernel, parts) in enumerate(zip(chain.model.kernels, seen.parts, strict=True)):
-        several = len(chain.model.kernels) > 1
+    for number, (kernel, parts) in enumerate(zip(model.kernels, seen.parts, strict=True)):
+        several = len(model.kernels) > 1
         whole = [v[:, number] if several else v for v in (seen.shift, seen.variance)]
         moments = parts or ((whole[0], whole[1]),)
         names = [*summands_of(kernel)]
-        mean = chain.model.means[number]
+        mean = model.means[number]
         if isinstance(mean, Periodic):
             centre: Any = seen.centre[:, number] if several else seen.centre
             moments += ((centre - np.asarray(mean.level.value), 0.0 * centre),)
             names.append(PATTERN)
-        moments = moments if is_traced(x) else on_device(moments)
+        moments = moments if is_traced(seen.centre) else on_device(moments)
         answers.append(dict(zip(names, moments, strict=True)))
     return answers
+
+
+def read_weights(kernel: Kernel, inducing: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """What f reads of the two states around each point: a row of 2d numbers for each."""
+    plain, last = bare(kernel), len(inducing) - 1
+
+    def block(x: np.ndarray) -> Any:
+        interval = np.searchsorted(inducing, x, side="right")
+        low, high = inducing[np.maximum(interval - 1, 0)], inducing[np.minimum(interval, last)]
+        columns: Any = (x, x, interval > 0, low, interval <= last, high, ())
+        return _weights(plain, Near(*columns))
+
+    return np.asarray(by_blocks(block, x))
+
+
+@jax.jit
+def _weights(kernel: Kernel, near: Near) -> Array:
+    return jnp.stack(_project(kernel, near).weights, axis=1)
 
 
 def _extents(kernel: Kernel) -> Extents:

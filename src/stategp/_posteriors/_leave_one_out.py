@@ -10,24 +10,25 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data import Column, Observations
-from stategp._posteriors._at_points import see
+from stategp._posteriors._at_points import Seen
 from stategp._posteriors._pointwise import per_point
-from stategp._posteriors._prediction import Chain
 from stategp._runtime import on_device
+from stategp.likelihoods import Likelihood
 
 Latent = Float[Array, "points *latents"]
 
 
 def without_each(
-    chain: Chain, x: np.ndarray, y: np.ndarray, extra: np.ndarray, weights: np.ndarray
+    likelihood: Likelihood, seen: Seen, y: np.ndarray, extra: np.ndarray, weights: np.ndarray
 ) -> tuple[Latent, Latent]:
-    """Mean and variance of f at every observation, without it; those that are NaN leave q as is."""
+    """Mean and variance of f at every observation, without it; those that are NaN leave q as is.
+
+    `seen` is f there, with it.
+    """
     missing = np.isnan(y)
     first = np.argmin(missing)  # what is missing must not disturb the others
     y, extra = (np.where(missing, column[first], column) for column in (y, extra))
-    seen = see(chain, on_device(x))
     mean, spread, residual, prior = seen.mean, seen.spread, seen.residual, seen.prior
-    likelihood = chain.model.likelihood
     slopes = per_point(likelihood, "expected_slopes", y, mean, seen.variance, extra)
     g, h = map(np.asarray, slopes[1:])
     w = np.where(missing, 0.0, weights)

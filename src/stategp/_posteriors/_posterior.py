@@ -19,7 +19,7 @@ from stategp._data import (
 )
 from stategp._inference import Certificate, ChainSites, FitResult, infer
 from stategp._models import GP
-from stategp._posteriors._at_points import component_moments, predict
+from stategp._posteriors._at_points import Seen, component_moments, moments_of, see
 from stategp._posteriors._leave_one_out import as_fitted, without_each
 from stategp._posteriors._pointwise import Latent, Points, per_point
 from stategp._posteriors._prediction import Chain, Predicts, States, sample
@@ -65,7 +65,7 @@ class Posterior(Predicts, TellsStates):
         >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
         >>> mean, variance = posterior.predict_f([0.5, 10.0])
         """
-        return predict(self.chain, self._points(x_new))
+        return moments_of(self._seen(self._points(x_new)))
 
     def sample_f(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
@@ -93,7 +93,7 @@ class Posterior(Predicts, TellsStates):
         The pattern of a periodic mean function is a component of its own, "pattern".
         With several latent functions the names start with the number of the function: "1.cosine".
         """
-        moments = component_moments(self.chain, self._points(x_new))
+        moments = component_moments(self.model, self._seen(self._points(x_new)))
         several = len(moments) > 1
         return {
             f"{number}.{name}" if several else name: pair
@@ -139,7 +139,8 @@ class Posterior(Predicts, TellsStates):
             counts = observation_weights(weights, len(relative), seen)
         if len(relative) == 0:
             return *self.predict_f(x), observed, extra
-        moments = without_each(self.chain, relative, observed, np.asarray(extra), counts)
+        there = self._seen(on_device(relative))
+        moments = without_each(likelihood, there, observed, np.asarray(extra), counts)
         return *moments, observed, extra
 
     def tail_probability(self, x: Any, y: Any, *, weights: Any = None, **extras: Any) -> Points:
@@ -179,6 +180,10 @@ class Posterior(Predicts, TellsStates):
                 "method='laplace' or 'ep', which have no bound"
             )
         return self.log_marginal_likelihood() - self.elbo
+
+    def _seen(self, x: Points) -> Seen:
+        """f at points, measured from the origin."""
+        return see(self.chain, x)
 
     @property
     def chain(self) -> Chain:
