@@ -142,6 +142,13 @@ CASES = {
         [0.1, 1.0, 9.0],
         *_POSITIVE,
     ),
+    "log_normal": Case(
+        lik.LogNormal(variance=0.5),
+        reference.positive_normal(0.5),
+        lambda f: stats.lognorm(np.sqrt(0.5), scale=np.exp(f)),
+        [0.1, 1.0, 9.0],
+        *_POSITIVE,
+    ),
     "weibull": Case(
         lik.Weibull(shape=1.5),
         reference.weibull(1.5),

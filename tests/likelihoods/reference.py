@@ -101,6 +101,10 @@ def gamma(shape):
     return lambda y, f: stats.gamma.logpdf(y, shape, scale=np.exp(f) / shape)
 
 
+def positive_normal(variance):
+    return lambda y, f: stats.lognorm.logpdf(y, np.sqrt(variance), scale=np.exp(f))
+
+
 def weibull(shape):
     return lambda y, f: stats.weibull_min.logpdf(y, shape, scale=np.exp(f))
 

@@ -33,8 +33,9 @@ _CLOCK = ("daily", "weekly")  # these follow the clock and repeat more exactly t
 _LONG = 20  # steps in a season from which on not all harmonics get states of their own
 _MOST_HARMONICS = 84  # of an exact pattern: an hour, if it is a week's
 _FULL, _FEW = 6, 3  # harmonics of short and of long seasons that have states
-_VAGUE = 1e6  # variance of a level before data are seen, in squares of a change
+_VAGUE = 1e5  # variance of a level before data are seen, in squares of a change
 _FEWEST_CYCLES = 4.0  # over which a period that nobody named must be seen
+_LARGEST_SHARE = 0.7
 _SHARE = 0.2  # of the variance that it must explain
 
 
@@ -102,7 +103,7 @@ class Candidate(NamedTuple):
 def candidates(x: np.ndarray, y: np.ndarray, outline: Outline) -> list[list[Candidate]]:
     """The models to compare, of y and of log y, for observations in order of x."""
     found = []
-    for log in (False, True) if np.all(y > 0) else (False,):
+    for log in (False, True) if _suits_logarithms(y) else (False,):
         values = np.log(y) if log else y
         usual = float(np.median(values))
         mean: Mean = Constant(fixed(usual))
@@ -120,6 +121,11 @@ def candidates(x: np.ndarray, y: np.ndarray, outline: Outline) -> list[list[Cand
             ]
         )
     return found
+
+
+def _suits_logarithms(y: np.ndarray) -> bool:
+    """Whether y is positive, and does not change by a large share from one to the next."""
+    return bool(np.all(y > 0)) and float(np.median(np.abs(np.diff(np.log(y))))) < _LARGEST_SHARE
 
 
 def typical_change(values: np.ndarray, outline: Outline) -> float:
@@ -141,9 +147,11 @@ def typical_change(values: np.ndarray, outline: Outline) -> float:
 def _trends(outline: Outline, change: float) -> dict[str, dict[str, Kernel]]:
     """Trends and short-term deviations, by what they are in words."""
     step, start = outline.step, fixed(_VAGUE * change**2)
+    # Of two vague levels only the sum would be known, to few digits: beside a line this is enough.
+    wide = fixed(10 * (outline.span / step + 1) * change**2)
     steepness = (change / outline.step) ** 2  # square of one typical change per step
 
-    def level() -> Kernel:
+    def level(start: Parameter = wide) -> Kernel:
         return Wiener(diffusivity=_near(0.1 * change**2 / step, 2.0), start=start)
 
     def line(slope: float) -> Kernel:
@@ -165,7 +173,7 @@ def _trends(outline: Outline, change: float) -> dict[str, dict[str, Kernel]]:
             "a slope that changes, and rough deviations": {
                 "trend": bending(0.4, 1e-4, 3.0), "short": short(),
             },
-            "a level that changes, and smooth deviations": {"level": level(), "short": smooth},
+            "a level that changes, and smooth deviations": {"level": level(start), "short": smooth},
         }  # fmt: skip
     if any(not season.long for season in outline.seasons) or not outline.seasons:
         far = 10 * outline.span  # over which slopes are forgotten
@@ -182,7 +190,7 @@ def _trends(outline: Outline, change: float) -> dict[str, dict[str, Kernel]]:
         }
     rate = 1 / (26 * step)
     damped = DampedTrend(
-        diffusivity=_near(2 * rate * 0.01 * steepness, 2.0), damping=_near(rate, 0.7), start=start
+        diffusivity=_near(2 * rate * 0.01 * steepness, 2.0), damping=_near(rate, 0.7), start=wide
     )
     return {
         "a level that changes, a slope, and deviations": {

@@ -72,6 +72,7 @@ def choose(
     for number, models in enumerate(fitted):
         evidence = np.array([_evidence(posterior) for posterior in models])
         shares = np.exp(evidence - evidence.max())
+        shares = _KEPT / len(shares) * 2 + (1 - 2 * _KEPT) * shares / shares.sum()
         shares *= (share if number == best else 1 - share) / shares.sum()
         for weight, posterior, model in zip(shares, models, scales[number], strict=False):
             found.append(Choice(float(weight), posterior, model.trend, model.log, model.spent))

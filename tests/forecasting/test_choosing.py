@@ -1,0 +1,144 @@
+"""The default forecaster: models compared, patterns, months, averages of quantiles."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import integrate, stats
+
+import stategp as sg
+from stategp._forecasting._averages import Average, Part
+from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._candidates import Outline, candidates
+from stategp._forecasting._instants import read_times
+from stategp._forecasting._patterns import exact_pattern
+
+
+def test_one_normal_model_is_averaged_with_itself() -> None:
+    there = Average((Part(0.3, False, np.ones(2), np.full(2, 2.0)),) * 3 + (
+        Part(0.1, False, np.ones(2), np.full(2, 2.0)),
+    ))  # fmt: skip
+    theirs = stats.norm(1, 2)
+    y = np.array([-1.0, 4.0])
+    np.testing.assert_allclose(there.quantiles([0.1, 0.5])[:, 0], theirs.ppf([0.1, 0.5]))
+    np.testing.assert_allclose(there.log_density(y), theirs.logpdf(y))
+    np.testing.assert_allclose(there.cdf(y), theirs.cdf(y))
+    np.testing.assert_allclose(there.moments(), [[1, 1], [4, 4]])
+    assert there.normal
+
+
+def test_scores_of_an_average_of_y_and_of_its_logarithm() -> None:
+    there = Average(
+        (
+            Part(0.6, False, np.array([3.0]), np.array([0.7])),
+            Part(0.4, True, np.array([1.2]), np.array([0.3])),
+        )
+    )
+
+    def density(y: float) -> float:
+        return float(np.exp(there.log_density(np.array([y]))[0]))
+
+    def below(y: float) -> float:
+        return float(there.cdf(np.array([y]))[0])
+
+    whole, mean, second = (
+        integrate.quad(lambda y, k=k: y**k * density(y), -3, 15, limit=200)[0] for k in (0, 1, 2)
+    )
+    assert whole == pytest.approx(1, abs=1e-7)
+    np.testing.assert_allclose(there.moments()[0], mean, rtol=1e-6)
+    np.testing.assert_allclose(there.moments()[1], second - mean**2, rtol=1e-5)
+    # Means of the parts, by their own formulas.
+    assert mean == pytest.approx(0.6 * 3.0 + 0.4 * stats.lognorm(0.3, scale=np.exp(1.2)).mean())
+    score = integrate.quad(lambda u: (below(u) - (u >= 2.5)) ** 2, -3, 15, points=[2.5], limit=200)
+    np.testing.assert_allclose(there.crps(np.array([2.5])), score[0], rtol=2e-3)
+    levels = [0.01, 0.5, 0.99]
+    back = [below(float(q)) for q in there.quantiles(levels)[:, 0]]
+    np.testing.assert_allclose(back, levels, atol=1e-9)
+
+
+def test_a_pattern_is_found_beside_a_trend_and_noise() -> None:
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0, 60, 500))
+    pattern = 3 * np.cos(2 * np.pi * x / 7) + np.sin(2 * np.pi * 5 * x / 7)
+    y = 0.5 * x + pattern + 0.3 * rng.standard_normal(500)
+    series, values, spent = exact_pattern(x, y, 7.0, 12)
+    found = values - float(series.level)
+    np.testing.assert_allclose(found - found.mean(), pattern - pattern.mean(), atol=0.25)
+    np.testing.assert_allclose(np.asarray(series(jnp.asarray(x))), values, atol=1e-9)
+    assert 4 <= spent <= 16  # two waves, and what noise looks like by chance
+    nothing, _, _ = exact_pattern(x, rng.standard_normal(500), 7.0, 12)
+    assert float(np.abs(nothing.cosines.value).max()) < 0.25
+
+
+@pytest.mark.parametrize(("freq", "even"), [("MS", 1e-9), ("ME", 0.5), ("QS", 1e-9), ("YS", 1e-9)])
+def test_months_count_as_equally_long(freq, even) -> None:
+    dates = pd.date_range("1957-03-01", periods=70, freq=freq).to_numpy().astype("datetime64[us]")
+    instants = read_times(dates, "times")
+    axis = dataclasses.replace(TimeAxis.of(instants), even_months=True)
+    numbers = axis.numbers(instants, "times")
+    np.testing.assert_array_equal(axis.times(numbers), dates)
+    assert np.ptp(np.diff(numbers)) < even
+    years = (dates[-1] - dates[0]) / np.timedelta64(1, "D")
+    assert numbers[-1] - numbers[0] == pytest.approx(years, abs=3)
+
+
+def test_seasons_that_the_data_have_room_for() -> None:
+    y = np.random.default_rng(0).standard_normal(1000)
+    hours, days = np.arange(1000) / 24, np.arange(1000.0)
+    assert [s.name for s in Outline.of(hours, y, True).seasons] == ["daily", "weekly"]
+    assert [s.name for s in Outline.of(days, y, True).seasons] == ["weekly", "yearly"]
+    assert Outline.of(days[:20], y[:20], True).seasons[0].steps == pytest.approx(7)
+    assert Outline.of(days, y, False).seasons == ()
+    repeating = Outline.of(days, np.cos(2 * np.pi * days / 24) + 0.1 * y, False)
+    assert repeating.seasons[0].period == pytest.approx(24, rel=0.01)
+
+
+def test_logarithms_are_for_positive_numbers() -> None:
+    x, y = np.arange(30.0), np.linspace(-1, 5, 30)
+    assert len(candidates(x, y, Outline.of(x, y, False))) == 1
+    assert len(candidates(x, y + 2, Outline.of(x, y + 2, False))) == 2
+
+
+@pytest.fixture(scope="module")
+def monthly():
+    """Grows by a percent a month, with a season and noise that grow along."""
+    rng = np.random.default_rng(1)
+    month = np.arange(60)
+    log_y = 3 + 0.01 * month + 0.2 * np.cos(2 * np.pi * month / 12) + 0.03 * rng.normal(size=60)
+    dates = pd.date_range("2019-01-01", periods=60, freq="MS")
+    frame = pd.DataFrame({"ds": dates, "y": np.exp(log_y)})
+    return frame, sg.Forecaster().fit(frame[:48], progress=False)
+
+
+def test_growth_goes_on(monthly) -> None:
+    frame, forecaster = monthly
+    ahead = forecaster.forecast("12mo")
+    assert list(ahead.columns) == ["ds", "mean", "median", "lower_95", "upper_95"]
+    assert list(ahead.ds) == list(frame.ds[48:])
+    assert np.max(np.abs(ahead["median"] / frame.y[48:].to_numpy() - 1)) < 0.15
+    inside = (ahead.lower_95 <= frame.y[48:].to_numpy()) & (
+        frame.y[48:].to_numpy() <= ahead.upper_95
+    )
+    assert inside.mean() >= 0.8
+    assert forecaster.fitted.choices[0].log
+    assert "log y" in forecaster.explain()
+    assert sum(choice.weight for choice in forecaster.fitted.choices) == pytest.approx(1)
+
+
+def test_every_door_tells_the_same(monthly, tmp_path) -> None:
+    frame, forecaster = monthly
+    ahead = forecaster.forecast("6mo")
+    story = forecaster.story(horizon="6mo", points=50)
+    np.testing.assert_allclose(story.forecast.mean, ahead["mean"])
+    np.testing.assert_allclose(story.forecast.intervals[0.95][1], ahead.upper_95)
+    forecaster.save(tmp_path / "model.stategp")
+    same = sg.load(tmp_path / "model.stategp").forecast("6mo")
+    pd.testing.assert_frame_equal(same, ahead)
+    drawn = forecaster.sample(ahead.ds, num_samples=200).drop(columns="ds").to_numpy()
+    assert drawn.shape == (6, 200)
+    np.testing.assert_allclose(np.median(drawn, axis=1), ahead["median"], rtol=0.05)
+    parts = forecaster.components(frame.ds[:3])
+    assert {"trend", "level", "yearly"} <= set(parts.columns)
+    assert forecaster.outliers(frame[:48]).outlier.sum() <= 1
