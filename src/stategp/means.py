@@ -116,7 +116,7 @@ class Periodic(Mean):
 
     def __call__(self, x: Points) -> Points:
         turn = 2 * jnp.pi * jnp.remainder(x / self.period.value, 1.0)
-        angles = turn[:, None] * jnp.arange(1.0, len(self.cosines.value) + 1)
+        angles = turn[:, None] * jnp.arange(1.0, len(self.cosines.value) + 1)[None]
         pattern = jnp.cos(angles) @ self.cosines.value + jnp.sin(angles) @ self.sines.value
         return self.level.value + pattern
 

@@ -200,7 +200,7 @@ class Forecaster:
         """That of the last fit, unless times are of another kind now."""
         if self.fitted is None or not self.fitted.axis.takes(instants):
             axis = TimeAxis.of(instants)
-            x = distinct_inputs(np.sort(axis.numbers(instants, "times")))
+            x = np.unique(axis.numbers(instants, "times"))
             monthly = axis.zone is None and axis.unit == "us" and months_apart(x, axis) > 0
             return dataclasses.replace(axis, even_months=monthly)
         return dataclasses.replace(self.fitted.axis, zone=instants.zone, layout=instants.layout)

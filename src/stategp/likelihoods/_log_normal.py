@@ -39,13 +39,13 @@ class LogNormal(Likelihood):
         return Gaussian(variance=self.variance)
 
     def log_density(self, y: Points, f: Points, extra: Points) -> Points:
-        return self.of_logarithms.log_density(jnp.log(y), f, extra) - jnp.log(y)
+        return self.of_logarithms.log_density(jnp.log(y), f, _none(extra)) - jnp.log(y)
 
     def expected_log_density(
         self, y: Points, mean: Points, variance: Points, extra: Points
     ) -> Points:
         logs = jnp.log(y)
-        return self.of_logarithms.expected_log_density(logs, mean, variance, extra) - logs
+        return self.of_logarithms.expected_log_density(logs, mean, variance, _none(extra)) - logs
 
     def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
         return self.predict(f, jnp.zeros_like(f), extra)
@@ -59,22 +59,22 @@ class LogNormal(Likelihood):
         self, y: Points, mean: Points, variance: Points, extra: Points, power: float = 1.0
     ) -> Tilted:
         logs = jnp.log(y)
-        found = self.of_logarithms.tilted(logs, mean, variance, extra, power)
+        found = self.of_logarithms.tilted(logs, mean, variance, _none(extra), power)
         return found._replace(log_normaliser=found.log_normaliser - power * logs)
 
     def log_predictive_density(
         self, y: Points, mean: Points, variance: Points, extra: Points
     ) -> Points:
         logs = jnp.log(y)
-        return self.of_logarithms.log_predictive_density(logs, mean, variance, extra) - logs
+        return self.of_logarithms.log_predictive_density(logs, mean, variance, _none(extra)) - logs
 
     def continued_cdf(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
-        return self.of_logarithms.continued_cdf(jnp.log(y), mean, variance, extra)
+        return self.of_logarithms.continued_cdf(jnp.log(y), mean, variance, _none(extra))
 
     def predictive_quantile(
         self, level: Points, mean: Points, variance: Points, extra: Points
     ) -> Points:
-        return jnp.exp(self.of_logarithms.predictive_quantile(level, mean, variance, extra))
+        return jnp.exp(self.of_logarithms.predictive_quantile(level, mean, variance, _none(extra)))
 
     def crps(self, y: Points, mean: Points, variance: Points, extra: Points) -> Points:
         total = variance + self.variance.value
@@ -100,4 +100,9 @@ class LogNormal(Likelihood):
         return np.isfinite(y) & (y > 0)
 
     def highest_log_density(self, y: Points, extra: Points) -> Points:
-        return self.of_logarithms.highest_log_density(y, extra) - jnp.log(y)
+        return self.of_logarithms.highest_log_density(y, _none(extra)) - jnp.log(y)
+
+
+def _none(extra: Points) -> Points:
+    """No known noise, whatever is in the place of it."""
+    return jnp.zeros_like(extra)
