@@ -1,5 +1,6 @@
 """The default forecaster: candidate models are fitted, and weighed by how likely they make y."""
 
+import dataclasses
 import math
 from typing import Any, NamedTuple
 
@@ -14,7 +15,8 @@ from stategp._posteriors import Posterior
 from stategp.likelihoods import Gaussian, LogNormal
 from stategp.parameters import Parameter
 
-_LEARNED_FROM = 1000  # of the latest observations: more teach hyperparameters little
+_LATEST = 400  # observations that teach hyperparameters: they are most like those to come
+_CYCLES = 4  # of a pattern that these must hold
 _MOST_STEPS = 60
 _FLAT = 5e-4  # slope per observation at which a search may end
 _NEGLIGIBLE = 0.01  # a weight
@@ -60,10 +62,12 @@ def choose(
     seen = np.flatnonzero(np.isfinite(y))
     seen = seen[np.argsort(x[seen], kind="stable")]
     outline = Outline.of(x[seen], y[seen], dates)
+    pattern = outline.pattern
+    count = max(_LATEST, 0 if pattern is None else int(_CYCLES * pattern.steps))
     scales = [list(scale) for scale in candidates(x[seen], y[seen], outline)]
-    fitted = [[_learn(scale[0], x, y, seen, weights)] for scale in scales]
+    fitted = [[_learn(scale[0], x, y, seen, count, weights)] for scale in scales]
     best = int(np.argmax([_evidence(models[0]) for models in fitted]))
-    fitted[best] += [_learn(other, x, y, seen, weights) for other in scales[best][1:]]
+    fitted[best] += [_learn(other, x, y, seen, count, weights) for other in scales[best][1:]]
     share = 1.0
     if len(fitted) == 2:
         ahead = _evidence(fitted[best][0]) - _evidence(fitted[1 - best][0])
@@ -91,12 +95,14 @@ def _learn(
     x: np.ndarray,
     y: np.ndarray,
     seen: np.ndarray,
+    count: int,
     weights: np.ndarray | None,
 ) -> Posterior:
     """Hyperparameters from the latest observations, the posterior from all."""
     values = np.log(y) if candidate.log else y
     model = GP(candidate.kernel, candidate.likelihood, candidate.mean)
-    latest = seen[-_LEARNED_FROM:] if len(seen) > 1.25 * _LEARNED_FROM else np.arange(len(x))
+    everything = np.arange(len(x))
+    latest = everything if len(seen) <= 1.25 * count else seen[-count:]
 
     def part(rows: np.ndarray) -> dict[str, Any]:
         return {
@@ -110,11 +116,12 @@ def _learn(
     learned: Posterior = fit(model, **part(latest), max_steps=_MOST_STEPS, tolerance=_FLAT)
     evidence = learned.elbo
     if candidate.log:
-        counted = seen[-_LEARNED_FROM:] if len(latest) < len(x) else seen
+        counted = seen if latest is everything else latest
         counts = 1.0 if weights is None else weights[counted]
         evidence = evidence - float(np.sum(counts * values[counted]))
-    if len(latest) < len(x):
-        learned = condition(learned.model, **part(np.arange(len(x))))
+    if latest is not everything:
+        whole = condition(learned.model, **part(everything))
+        learned = dataclasses.replace(whole, fit_result=learned.fit_result)
     if candidate.log:
         learned = _of_exponentials(learned)
     return eqx.tree_at(lambda posterior: posterior.elbo, learned, evidence)
