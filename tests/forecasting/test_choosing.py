@@ -101,6 +101,12 @@ def test_logarithms_are_for_positive_numbers() -> None:
     assert len(candidates(x, y + 2, Outline.of(x, y + 2, False))) == 2
 
 
+def test_one_time_is_no_series() -> None:
+    frame = pd.DataFrame({"ds": pd.to_datetime(["2024-01-01"] * 6), "y": np.arange(6.0)})
+    forecaster = sg.Forecaster().fit(frame, progress=False)
+    assert "given, or is the default" in forecaster.explain()
+
+
 @pytest.fixture(scope="module")
 def monthly():
     """Grows by a percent a month, with a season and noise that grow along."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stategp._data import distinct_inputs
+from stategp._forecasting._defaults import FEWEST_CYCLES, SEASONS, SHARE, share_of_noise
 from stategp._forecasting._patterns import exact_pattern
 from stategp._inference import strongest_period
 from stategp.kernels import (
@@ -28,15 +29,12 @@ from stategp.means import Constant, Mean
 from stategp.parameters import Parameter, fixed, parameter
 from stategp.priors import LogNormal
 
-_SEASONS = {"daily": 1.0, "weekly": 7.0, "yearly": 365.25}  # in days
 _CLOCK = ("daily", "weekly")  # these follow the clock and repeat more exactly than years do
 _LONG = 20  # steps in a season from which on not all harmonics get states of their own
 _MOST_HARMONICS = 84  # of an exact pattern: an hour, if it is a week's
 _FULL, _FEW = 6, 3  # harmonics of short and of long seasons that have states
 _VAGUE = 1e5  # variance of a level before data are seen, in squares of a change
-_FEWEST_CYCLES = 4.0  # over which a period that nobody named must be seen
 _LARGEST_SHARE = 0.7
-_SHARE = 0.2  # of the variance that it must explain
 
 
 class Season(NamedTuple):
@@ -65,13 +63,11 @@ class Outline:
         distinct = distinct_inputs(np.sort(x))
         span, step = float(distinct[-1] - distinct[0]), float(np.median(np.diff(distinct)))
         if dates:
-            named = _SEASONS
+            named = SEASONS
         else:
             order = np.argsort(x, kind="stable")
-            period, share = strongest_period(x[order], y[order], _FEWEST_CYCLES)
-            free = max(len(x) - 8, 1)
-            by_chance = 1 - (0.01 / len(x)) ** (2 / free)  # the strongest of noise, 1 in 100
-            named = {"season": period} if share > max(_SHARE, by_chance) else {}
+            period, share = strongest_period(x[order], y[order], FEWEST_CYCLES)
+            named = {"season": period} if share > max(SHARE, share_of_noise(len(x))) else {}
         return Outline(
             step,
             span,

@@ -1,4 +1,4 @@
-"""What is fitted when no kernel is given: a trend, and the seasons that the data can show."""
+"""One model without comparison: a trend, and the seasons that the data can show."""
 
 import dataclasses
 
@@ -12,10 +12,10 @@ from stategp.kernels import Kernel
 from stategp.parameters import Parameter, map_parameters
 from stategp.priors import LogNormal
 
-_SEASONS = {"daily": 1.0, "weekly": 7.0, "yearly": 365.25}  # in days
+SEASONS = {"daily": 1.0, "weekly": 7.0, "yearly": 365.25}  # in days
 _HARMONICS = 2  # each takes two components of the state, and time grows with their cube
-_SHARE = 0.2  # of the variance that a period nobody named must explain
-_FEWEST_CYCLES = 4.0  # over which it must be seen
+SHARE = 0.2  # of the variance that a period nobody named must explain
+FEWEST_CYCLES = 4.0  # over which it must be seen
 _SHORTEST = 300  # short-term deviations last no less than that part of the span
 _CORRELATED, _ENOUGH, _LOOKED_AT, _SMOOTH = 0.3, 50, 20_000, 7
 # Of the priors, in logarithms; others 1.
@@ -43,14 +43,14 @@ def default_kernel(x: np.ndarray, f: np.ndarray, dates: bool) -> str:
 
     parts, periods = [f"trend: matern52({length(span)}, variance={variance:.3g})"], []
     if dates:
-        for name, period in _SEASONS.items():
+        for name, period in SEASONS.items():
             # Four in each, or nearly: quarters of a year have up to 92 days.
             if span >= 2 * period and spacing <= period / 3.9:
                 parts.append(f"{name}: ({_cosines(period, variance)})")
                 periods.append(period)
     else:
-        period, share = strongest_period(x, f, _FEWEST_CYCLES)
-        if share > max(_SHARE, _share_of_noise(len(x))):
+        period, share = strongest_period(x, f, FEWEST_CYCLES)
+        if share > max(SHARE, share_of_noise(len(x))):
             parts.append(f"season: periodic(learn({period:.6g}), variance={variance:.3g}, order=2)")
             periods.append(period)
     if _neighbours_correlate(x, f, periods):
@@ -59,7 +59,7 @@ def default_kernel(x: np.ndarray, f: np.ndarray, dates: bool) -> str:
     return " + ".join(parts)
 
 
-def _share_of_noise(count: int) -> float:
+def share_of_noise(count: int) -> float:
     """What the strongest period explains of pure noise, one time in a hundred (Lomb–Scargle)."""
     free = max(count - 8, 1)  # six are spent on the smooth curve, two on the period
     return float(1 - (0.01 / count) ** (2 / free))

@@ -50,7 +50,7 @@ from stategp.means import Constant
 from stategp.parameters import Parameter, map_parameters
 
 EXTRAS = ("noise_variance", "exposure", "trials")
-_FEWEST, _MOST = 4, 50_000  # observations for which models are compared
+_FEWEST, _MOST = 4, 50_000  # times, and observations, for which models are compared
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,7 +190,8 @@ class Forecaster:
         """Whether the model is left to the data: models with a state at every observation."""
         left = self.kernel is None and self.mean is None and isinstance(self.inducing, str)
         plain = type(likelihood) is Gaussian and not likelihood.variance.given
-        return left and plain and self.inducing == "auto" and _FEWEST <= len(x) <= _MOST
+        asked = left and plain and self.inducing == "auto"
+        return asked and len(np.unique(x)) >= _FEWEST and len(x) <= _MOST
 
     def explain(self) -> str:
         """What was chosen from the data, in words."""
