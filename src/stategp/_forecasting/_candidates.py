@@ -171,7 +171,7 @@ def _trends(outline: Outline, change: float) -> dict[str, dict[str, Kernel]]:
             },
             "a level that changes, and smooth deviations": {"level": level(start), "short": smooth},
         }  # fmt: skip
-    if any(not season.long for season in outline.seasons) or not outline.seasons:
+    if not any(season.long or season.name in _CLOCK for season in outline.seasons):
         far = 10 * outline.span  # over which slopes are forgotten
         rate = np.sqrt(3) / far
         wandering = Matern32(
@@ -213,6 +213,8 @@ def _seasons(outline: Outline, change: float) -> dict[str, Kernel]:
         else:
             forgotten, size = fixed((8 if season.long else 40) * season.period), 4.0
         count = _FEW if season.long else min(_FULL, int(season.steps / 2 + 0.1))
+        if season.long and len(outline.seasons) > 1 and outline.pattern is None:
+            count = _FEW - 1  # of a year of days, beside all harmonics of the week
         waves = {
             f"wave{j}": Cosine(
                 variance=_near(size / j * change**2, 1.5), period=fixed(season.period / j)

@@ -16,7 +16,8 @@ from stategp.likelihoods import Gaussian, LogNormal
 from stategp.parameters import Parameter
 
 _LATEST = 400  # observations that teach hyperparameters: they are most like those to come
-_CYCLES = 4  # of a pattern that these must hold
+_MOST_LATEST = 1200
+_CYCLES = 4  # of the longest season that these hold, if that is within the limits
 _MOST_STEPS = 60
 _FLAT = 5e-4  # slope per observation at which a search may end
 _NEGLIGIBLE = 0.01  # a weight
@@ -62,8 +63,8 @@ def choose(
     seen = np.flatnonzero(np.isfinite(y))
     seen = seen[np.argsort(x[seen], kind="stable")]
     outline = Outline.of(x[seen], y[seen], dates)
-    pattern = outline.pattern
-    count = max(_LATEST, 0 if pattern is None else int(_CYCLES * pattern.steps))
+    longest = max((season.steps for season in outline.seasons), default=0.0)
+    count = int(np.clip(_CYCLES * longest, _LATEST, _MOST_LATEST))
     scales = [list(scale) for scale in candidates(x[seen], y[seen], outline)]
     fitted = [[_learn(scale[0], x, y, seen, count, weights)] for scale in scales]
     best = int(np.argmax([_evidence(models[0]) for models in fitted]))
