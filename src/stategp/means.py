@@ -101,7 +101,14 @@ class Periodic(Mean):
     cosines: Parameter
     sines: Parameter
 
-    def __init__(self, *, period: Value, cosines: Value, sines: Value, level: Value = 0.0):
+    def __init__(
+        self,
+        *,
+        level: Value = None,
+        period: Value = None,
+        cosines: Value = None,
+        sines: Value = None,
+    ):
         self.level = declare("level", level, default=0.0, constraint="real", role="level")
         self.period = positive("period", period, default=1.0, role="period")
         self.cosines, self.sines = (
