@@ -29,9 +29,9 @@ def test_trend_and_season_go_on(fitted: StateGP) -> None:
 
 
 def test_it_says_what_the_forecaster_says(fitted: StateGP) -> None:
-    kernel = "trend: damped_trend + season: periodic(4, order=2)"
-    same = sg.Forecaster(kernel).fit({"ds": TIME, "y": Y}, progress=False)
-    frame = same.predict([48.0, 49.0], levels=0.9)
+    quarters = np.arange("2001-01", "2013-07", 3, dtype="datetime64[M]").astype("datetime64[us]")
+    same = sg.Forecaster().fit({"ds": quarters[:48], "y": Y}, progress=False)
+    frame = same.predict(quarters[48:], levels=0.9)
     found = fitted.predict(h=2, level=[90])
     np.testing.assert_allclose(found["mean"], frame["mean"], rtol=1e-8)
     np.testing.assert_allclose(found["hi-90"], frame["upper_90"], rtol=1e-8)
@@ -50,6 +50,12 @@ def test_forecast_leaves_the_model_alone_and_forward_keeps_what_was_learned(
     np.testing.assert_allclose(ahead["mean"], fitted.predict(2)["mean"], rtol=1e-6)
     shifted = fitted.forward(Y[:-4], h=2)
     np.testing.assert_allclose(shifted["mean"], Y[-4:-2], atol=3.0)
+
+
+def test_seasons_that_no_calendar_has() -> None:
+    y = 20 + 0.3 * TIME + np.tile([4.0, 1.0, -2.0], 16)
+    found = StateGP(season_length=3).forecast(y, h=3)
+    np.testing.assert_allclose(found["mean"], y[:3] + 0.3 * 48, atol=1.0)
 
 
 def test_no_season_without_two_of_them() -> None:

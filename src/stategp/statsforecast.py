@@ -15,6 +15,11 @@ __all__ = ["StateGP"]
 _HARMONICS = 6  # at most, of a season
 _CYCLES = 2  # of a season that the data must have for it to be learned
 
+# The steps that usually have seasons of so many: how many, of which unit.
+_STEPS = {
+    4: (3, "M"), 7: (1, "D"), 12: (1, "M"), 24: (1, "h"), 48: (30, "m"),
+    52: (7, "D"), 96: (15, "m"), 168: (1, "h"), 365: (1, "D"),
+}  # fmt: skip
 _PROCESS = os.getpid()
 
 Answers = dict[str, np.ndarray]
@@ -23,27 +28,30 @@ Answers = dict[str, np.ndarray]
 class StateGP:
     """A Gaussian process among the models of statsforecast.
 
-    ``StatsForecast(models=[StateGP(season_length=12)], freq="MS")`` fits one to every series. Times
-    are the numbers of the observations. Intervals are the process's own, not conformal. Fitted
+    ``StatsForecast(models=[StateGP(season_length=12)], freq="MS")`` fits one to every series. The
+    models are those of `sg.Forecaster()`, for steps that usually have such a season: twelve are
+    months of a year, 24 and 168 hours of a day and a week, 7 and 365 days. With another season, or
+    with a kernel, times are the numbers of the observations. Intervals are the process's own, not
+    conformal. Fitted
     values are those of the fit to all data, not one step ahead. Exogenous columns are not used.
     Leave `n_jobs` at 1: JAX does not work in forked processes, which statsforecast makes of more.
 
     Arguments:
         season_length: observations in a season; 1 for none.
-        kernel: an expression or one of `sg.kernels`; by default a damped trend and, if the data
-            have at least two of them, a season that repeats.
+        kernel: an expression or one of `sg.kernels`; by default models are compared, or with an
+            unusual season a damped trend and, if there are two of them, a season that repeats.
         likelihood, mean: as for `sg.Forecaster`.
         alias: the name of the columns.
         options: a dictionary of further arguments of `sg.fit`.
 
     >>> import numpy as np
     >>> from stategp.statsforecast import StateGP
-    >>> y = 10 + 0.5 * np.arange(40) + np.tile([0.0, 2.0, 1.0, -3.0], 10)
+    >>> y = 10 + np.arange(40) + np.tile([0.0, 2.0, 1.0, -3.0], 10)
     >>> forecast = StateGP(season_length=4).forecast(y, h=4, level=[90])
     >>> list(forecast)
     ['mean', 'lo-90', 'hi-90']
     >>> np.round(forecast["mean"])
-    array([30., 32., 32., 28.])
+    array([50., 53., 53., 50.])
     """
 
     uses_exog = False
@@ -85,8 +93,11 @@ class StateGP:
                 "the other models"
             )
         values = np.asarray(y, dtype=float)
-        kernel = self._default(len(values)) if self.kernel is None else self.kernel
-        frame = {"ds": np.arange(len(values), dtype=float), "y": values}
+        kernel = self.kernel
+        if kernel is None and self.season_length > 1 and self.season_length not in _STEPS:
+            kernel = self._default(len(values))
+        self.compares_ = kernel is None
+        frame = {"ds": self._times(np.arange(len(values))), "y": values}
         forecaster = Forecaster(kernel, self.likelihood, self.mean)
         self.model_ = forecaster.fit(frame, progress=False, **(self.options or {}))
         self.count_ = len(values)
@@ -94,12 +105,11 @@ class StateGP:
 
     def predict(self, h: int, X: Any = None, level: Any = None) -> Answers:
         """Forecasts of the next `h` observations, with intervals of the levels (in percent)."""
-        after = self.count_ + np.arange(whole_number("h", h, least=1), dtype=float)
-        return self._at(after, level)
+        return self._at(self.count_ + np.arange(whole_number("h", h, least=1)), level)
 
     def predict_in_sample(self, level: Any = None) -> Answers:
         """The same at the data, under the names that statsforecast has for them."""
-        answers = self._at(np.arange(self.count_, dtype=float), level)
+        answers = self._at(np.arange(self.count_), level)
         return {
             "fitted" if name == "mean" else f"fitted-{name}": value
             for name, value in answers.items()
@@ -128,9 +138,14 @@ class StateGP:
         level: Any = None,
         fitted: bool = False,
     ) -> Answers:
-        """Forecasts of another series with the hyperparameters learned from the first."""
-        held = map_parameters(_held, self.model_.posterior.model)
+        """Forecasts of another series with the hyperparameters learned from the first.
+
+        If models were compared on the first, they are compared again.
+        """
         model = self.new()
+        if self.compares_:
+            return model.forecast(y, h, level=level, fitted=fitted)
+        held = map_parameters(_held, self.model_.posterior.model)
         model.kernel, model.likelihood, model.mean = held.kernels[0], held.likelihood, held.means[0]
         return model.forecast(y, h, level=level, fitted=fitted)
 
@@ -141,8 +156,17 @@ class StateGP:
         order = min(max(season // 2, 1), _HARMONICS)
         return f"{trend} + season: periodic({season}, order={order})"
 
-    def _at(self, times: np.ndarray, level: Any) -> Answers:
+    def _times(self, numbers: np.ndarray) -> np.ndarray:
+        """The times of observations: their numbers, or dates with the usual step."""
+        if not self.compares_ or self.season_length == 1:
+            return numbers.astype(float)
+        count, unit = _STEPS[self.season_length]
+        first = np.array("2001-01-01", dtype=f"datetime64[{unit}]")  # a Monday
+        return (first + count * numbers).astype("datetime64[us]")
+
+    def _at(self, numbers: np.ndarray, level: Any) -> Answers:
         levels = sorted(level) if level is not None else []
+        times = self._times(numbers)
         frame = self.model_.predict(times, levels=[each / 100 for each in levels] or 0.5)
         columns = [np.asarray(frame[name]) for name in frame.columns]
         bounds = columns[len(columns) - 2 * len(levels) :] if levels else []

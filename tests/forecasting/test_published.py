@@ -1,4 +1,4 @@
-"""The table of docs/forecasting.md says what docs/forecasts-run.json holds."""
+"""docs/forecasting.md says what docs/forecasts-run.json and docs/co2-run.json hold."""
 
 import json
 import re
@@ -30,3 +30,14 @@ def test_forecasts_against_other_libraries(method) -> None:
         assert inside == f"{100 * mean['coverage']:.1f} %"
         assert msis == f"{mean['msis']:.1f}"
         assert seconds == f"{np.median([r['seconds'] for r in found]):.2g} s"
+
+
+def test_co2() -> None:
+    page = " ".join((DOCS / "forecasting.md").read_text().split())
+    run = json.loads((DOCS / "co2-run.json").read_text())["results"]
+    inside, width = run["coverage of the 95 % interval"], run["mean width of it (ppm)"]
+    assert f"root mean squared error is {run['RMSE (ppm)']:.1f} ppm" in page
+    assert f"{100 * inside:.1f} % of the months lie inside" in page
+    assert f"which is {width:.1f} ppm wide" in page
+    folds = [f"{100 * share:.0f} %" for share in run["folds"]["coverage_95"]]
+    assert f"finds {folds[0]}, {folds[1]} and {folds[2]} of the months" in page

@@ -159,6 +159,15 @@ def averaged(choices: tuple[Choice, ...], x: np.ndarray, *, noise: bool = True) 
     return Average(tuple(parts))
 
 
+def refuse_extras(extras: dict[str, Any]) -> None:
+    """Models that were chosen read nothing beside the target."""
+    for name in extras:
+        raise ValueError(
+            f"{name} has no meaning for a forecaster that chose its models: it is for likelihoods "
+            "that read it, and a kernel that is given"
+        )
+
+
 def draw(choices: tuple[Choice, ...], seed: int, x: np.ndarray, num_samples: int) -> np.ndarray:
     """Joint samples of new observations, from each model as often as its weight says."""
     weights = [choice.weight for choice in choices]

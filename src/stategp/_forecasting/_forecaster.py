@@ -20,13 +20,12 @@ from stategp._forecasting._answers import (
     normal_columns,
 )
 from stategp._forecasting._axis import TimeAxis
-from stategp._forecasting._choosing import Choice, averaged, choose, draw, explain
+from stategp._forecasting._choosing import Choice, averaged, choose, draw, explain, refuse_extras
 from stategp._forecasting._coefficients import roughly_without
 from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
 from stategp._forecasting._effects import as_effects, as_events, as_holidays, written
 from stategp._forecasting._frames import (
     as_frame,
-    clock_times,
     dates_of,
     frame_of,
     is_frame,
@@ -39,12 +38,13 @@ from stategp._forecasting._frames import (
     times_of,
 )
 from stategp._forecasting._instants import Instants
+from stategp._forecasting._pictures import Pictured
 from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regressors import effect_rows, knowing, make_design, say, without_unknown
 from stategp._forecasting._steps import continued, months_apart
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior, marginals_at
-from stategp._story import Story, tell, user_units
+from stategp._story import user_units
 from stategp.likelihoods import Gaussian, Likelihood
 from stategp.means import Constant
 from stategp.parameters import Parameter, map_parameters
@@ -70,11 +70,12 @@ class Fitted:
         """The distribution of a new observation (or, without noise, of the function) at x."""
         if not self.choices:
             return marginals_at(self.posterior, x, **extras)
+        refuse_extras(extras)
         return averaged(self.choices, x, noise=noise)
 
 
 @dataclasses.dataclass(eq=False)
-class Forecaster:
+class Forecaster(Pictured):
     """A Gaussian process for one column of a data frame as a function of its time column.
 
     It takes pandas, polars and pyarrow frames and returns frames of the same kind. Times are dates
@@ -83,11 +84,11 @@ class Forecaster:
 
     Arguments:
         kernel: an expression such as "matern52(30d) + periodic(1d)", one of `sg.kernels`, or None
-            for a trend and the seasons that the data can show (printed when fitted).
+            for models that are compared on the data and averaged (`explain` says which).
         likelihood: one of `sg.likelihoods` or its name: "poisson" for counts, "student-t" for data
             with outliers.
         mean: a mean function, by default a constant.
-        inducing: as for `sg.fit`.
+        inducing: as for `sg.fit`; with a number or locations the default is one smooth kernel.
         regressors: columns of the frame that the target depends on, by name or as `sg.Effect`.
             Their values must be known wherever something is predicted.
         holidays: a country ("DE"), a country and a subdivision (("DE", "BY")), `sg.Holidays`, or a
@@ -297,6 +298,7 @@ class Forecaster:
     def components(self, times: Any = None, *, levels: Any = 0.95) -> Any:
         """A frame with the mean and bounds of each component of the kernel (before the link).
 
+        If several models are averaged, those of the first; of log y, if that is what it models.
         Each regressor and event is a component, too, and so are all holidays together.
         """
         x, _ = self._numbers(times, None)
@@ -309,11 +311,15 @@ class Forecaster:
     def sample(
         self, times: Any = None, num_samples: int = 10, *, seed: int = 0, **extras: Any
     ) -> Any:
-        """A frame with a column for each joint sample of new observations: sample_0, sample_1, …"""
+        """A frame with a column for each joint sample of new observations: sample_0, sample_1, …
+
+        If several models are averaged, each gives as many samples as its weight says.
+        """
         x, read_extras = self._numbers(times, extras)
         fitted = self._fitted
         drawn: Any
         if fitted.choices:
+            refuse_extras(read_extras | extras)
             drawn = draw(fitted.choices, seed, x, num_samples)
         else:
             posterior = self._knowing(times, x)
@@ -359,71 +365,6 @@ class Forecaster:
         from stategp._forecasting._rolling import cross_validate
 
         return cross_validate(self, frame, time, target, **options)
-
-    def story(
-        self,
-        *,
-        horizon: Any = None,
-        future: Any = None,
-        levels: Any = (0.5, 0.95),
-        **options: Any,
-    ) -> Story:
-        """The content of figures and reports; with a horizon, the forecast too.
-
-        `future` has the values of regressors, as for `forecast`.
-        """
-        fitted, axis = self._fitted, self._fitted.axis
-        ahead = None if horizon is None else self._after(horizon, None)
-        return tell(
-            self._knowing(future, ahead),
-            until=None if ahead is None else float(ahead[-1]),
-            forecast_at=ahead,
-            levels=as_levels(levels),
-            to_time=partial(clock_times, fitted.kind, axis) if axis.dates else None,
-            unit="days" if axis.dates else "",
-            call=fitted.call,
-            names=(f"{fitted.time} ({axis.zone})" if axis.zone else fitted.time, fitted.target),
-            distribution=partial(averaged, fitted.choices) if fitted.choices else None,
-            **options,
-        )
-
-    def plot(self, *, horizon: Any = None, future: Any = None, levels: Any = (0.5, 0.95)) -> Any:
-        """A figure of the data, the mean and its intervals."""
-        from stategp import plots
-
-        return plots.plot(self.story(horizon=horizon, future=future, levels=levels))
-
-    def plot_components(self, *, horizon: Any = None, future: Any = None) -> Any:
-        """A figure of each component of the kernel, and of each effect."""
-        from stategp import plots
-
-        return plots.plot_components(self.story(horizon=horizon, future=future))
-
-    def plot_checks(self) -> Any:
-        """A figure that shows whether the model fits: calibration and residuals."""
-        from stategp import plots
-
-        return plots.plot_checks(self.story())
-
-    def plot_backtest(
-        self, frame: Any, time: str = "ds", target: str = "y", *, forecasts: Any = None,
-        **options: Any,
-    ) -> Any:  # fmt: skip
-        """A figure of forecasts from several origins, with their intervals, and of what came.
-
-        Options are those of `cross_validate` (`horizon=`, `folds=`); `forecasts` takes the frame
-        that it gives with `by="observation"`, and nothing is fitted.
-        """
-        from stategp import plots
-        from stategp._forecasting._backtests import backtest_panel
-
-        return plots.plot_panel(backtest_panel(self, frame, time, target, forecasts, **options))
-
-    def report(self, path: Any, *, horizon: Any = None, **options: Any) -> None:
-        """Write a report as a single HTML file, which can be read offline."""
-        from stategp.report import write_report
-
-        write_report(self.story(horizon=horizon, **options), path)
 
     def save(self, path: Any) -> None:
         """Write the forecaster to a file of numbers and names, which `sg.load` reads."""

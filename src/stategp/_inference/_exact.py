@@ -253,7 +253,7 @@ def _confirmed(model: GP, view: View, inducing: States, q: Q) -> Q | None:
     The filter is a computation of its own, and the estimate of what rounding may cost is cruder
     than a comparison: it takes every state for open. If the bound of the sweep has lost its digits,
     its marginals may still have theirs: then by Fisher's identity the slope of log p(y) in the
-    logarithm of the noise follows from them.
+    logarithm of all noise follows from them.
     """
     if not knows_evidence(model, view):
         return None
@@ -269,20 +269,22 @@ def _confirmed(model: GP, view: View, inducing: States, q: Q) -> Q | None:
 def _slopes(
     model: GP, data: View, inducing: States, pairs: PairMarginals
 ) -> tuple[Scalar, Scalar, Scalar]:
-    """log p(y); its slope in the logarithm of the noise, from the filter and from marginals."""
+    """log p(y); its slope in the logarithm of all noise, from the filter and from marginals."""
     assert isinstance(data, AtInducing)
+    assert isinstance(model.likelihood, Gaussian)
+    noise, known = model.likelihood.variance.value, jnp.asarray(data.extra)
 
-    def moved(by: Scalar) -> Scalar:
-        noise = model.likelihood.variance.value * jnp.exp(by)  # type: ignore[attr-defined]
-        louder = eqx.tree_at(lambda tree: tree.likelihood.variance.value, model, noise)
-        return evidence(louder, data, inducing)
+    def louder(by: Scalar) -> Scalar:
+        factor = jnp.exp(by)
+        moved = eqx.tree_at(lambda tree: tree.likelihood.variance.value, model, factor * noise)
+        heard = eqx.tree_at(lambda tree: tree.extra, data, factor * known)
+        return evidence(moved, heard, inducing)
 
-    value, quick = jax.value_and_grad(moved)(jnp.zeros(()))
-    seen, h = _seen(model, data), model.kernels[0].emission()
-    mean, variance = AtStates(data.first, h).marginals(pairs)
-    misfit = (seen.value - mean) ** 2 + variance
-    share = model.likelihood.variance.value * seen.precision  # type: ignore[attr-defined]
-    return value, quick, jnp.sum(share * (seen.precision * misfit - 1)) / 2
+    value, quick = jax.value_and_grad(louder)(jnp.zeros(()))
+    seen = _seen(model, data)
+    mean, variance = AtStates(data.first, model.kernels[0].emission()).marginals(pairs)
+    misfit = seen.precision * ((seen.value - mean) ** 2 + variance)
+    return value, quick, jnp.sum(misfit - jnp.asarray(data.weights)) / 2
 
 
 def one_by_one(data: Observations, inducing: Any) -> tuple[Observations, States]:
