@@ -33,6 +33,7 @@ OTHERS = [
     "hostile",
     "signal-to-noise",
     "default-fits",
+    "deep-optima",
 ]
 
 

@@ -11,6 +11,7 @@ import stategp as sg
 from stategp._inference import Tape, deep_chains
 from stategp._inference._deep import DeepState, Output, deep_bound, deep_step, first_sites, first_xi
 from stategp._models import Latent, Values
+from stategp.chain import Sites
 from stategp.parameters import to_vector
 
 k = sg.kernels
@@ -81,19 +82,91 @@ def test_natural_steps_move_hyperparameters_along_the_same_gradient():
     outputs = (Output(jnp.asarray(x), jnp.asarray(y), jnp.zeros(30), jnp.ones(30)),)
     vector, sites, free = to_vector(model), first_sites(model), optax.sgd(1.0)
     scales, key = jnp.ones(len(vector)), jax.random.key(0)
-
-    @jax.jit
-    def step(vector):
-        state = DeepState(vector, free.init(vector), sites)
-        return deep_step(free, state, model, outputs, scales, jnp.zeros(()), key)
-
-    moved, bound = step(vector)
+    state = DeepState.first(model, free, sites)
+    moved, bound = jax.jit(
+        lambda state: deep_step(free, state, model, outputs, scales, jnp.zeros(()), key)
+    )(state)
     everything = first_xi(model, vector, sites, False)
     value, gradient = jax.jit(
         jax.value_and_grad(lambda e: deep_bound(e, model, outputs, scales, key))
     )(everything)
     np.testing.assert_allclose(bound, value, rtol=1e-6)
     np.testing.assert_allclose((moved.scaled - vector) * 30, gradient.scaled, rtol=1e-5, atol=1e-5)
+
+
+def twice(**options):
+    """One function that is called three times, once at its own values."""
+    return sg.DeepGP(
+        {"f": layer(mean=0.0)},
+        lambda f, t: f["f"](t + 0.3 * f["f"](t)) - f["f"](t) + f["f"](t + 0.02),
+        NOISE,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("make", [two_layers, twice])
+def test_natural_steps_follow_the_natural_gradient_of_the_bound(make):
+    """Along any change of the sites, the bound changes by ⟨direction, change of η⟩."""
+    x, y = series(30)
+    model = make(samples=4)
+    outputs = (Output(jnp.asarray(x), jnp.asarray(y), jnp.zeros(30), jnp.ones(30)),)
+    key, still = jax.random.key(3), optax.sgd(0.0)
+    scales, size = jnp.ones(len(to_vector(model))), jnp.asarray(1e-3)
+    rng = np.random.default_rng(1)
+    sites = {}
+    for path, tight in first_sites(model).items():
+        root = 0.3 * rng.standard_normal(tight.precision.shape)
+        precision = 0.05 * tight.precision + root @ root.mT
+        sites[path] = Sites(jnp.asarray(rng.standard_normal(tight.linear.shape)), precision)
+
+    @jax.jit
+    def step(sites):
+        state = DeepState.first(model, still, sites)
+        return deep_step(still, state, model, outputs, scales, size, key)
+
+    @jax.jit
+    def moments(sites):
+        chains = deep_chains(model, sites, True)
+        pairs = {path: swept.marginals for path, (_, swept) in chains.items()}
+        return {
+            path: (q.mean, q.covariance + q.mean[:, :, None] * q.mean[:, None, :])
+            for path, q in pairs.items()
+        }
+
+    moved, _ = step(sites)
+    assert all(int(count) == 0 for count in moved.replaced.values())
+    way = jax.tree.map(lambda v: jnp.asarray(rng.standard_normal(v.shape)), sites)
+    way = {path: Sites(w.linear, w.precision + w.precision.mT) for path, w in way.items()}
+    low, high = (
+        jax.tree.map(lambda v, w, s=side: v + s * 1e-5 * w, sites, way) for side in (-1, 1)
+    )
+    rise = (float(step(high)[1]) - float(step(low)[1])) / 2e-5
+    changes = jax.tree.map(lambda a, b: (b - a) / 2e-5, moments(low), moments(high))
+    expected = 0.0
+    for path, (first, second) in changes.items():
+        linear = (moved.sites[path].linear - sites[path].linear) / size
+        precision = (moved.sites[path].precision - sites[path].precision) / size
+        expected += float(jnp.vdot(linear, first) - jnp.vdot(precision, second) / 2)
+    np.testing.assert_allclose(rise, expected, rtol=1e-6)
+
+
+@SHORT
+def test_a_step_that_leads_to_no_gaussian_is_replaced_by_gauss_newton():
+    """exp(f) is to be 20: at f = 0 the precision is negative, at the optimum it is not."""
+    x = np.linspace(0, 1, 20)
+    model = sg.DeepGP(
+        {"inner": layer(mean=0.0)},
+        lambda f, t: jnp.exp(jnp.asarray(f["inner"](t))),
+        NOISE,
+        samples=4,
+    )
+    posterior = sg.condition(model, x, np.full(20, 20.0), step_size=0.2, max_steps=60)
+    np.testing.assert_allclose(posterior.predict_y(x)[0], 20.0, rtol=0.05)
+    (remark,) = posterior.fit_result.remarks
+    count = int(remark.split()[-3])
+    assert "Gauss–Newton" in remark
+    assert remark.endswith("of inner")
+    assert 1 <= count < 40
 
 
 @SHORT
@@ -234,12 +307,7 @@ def test_two_calls_of_a_function_have_the_covariance_of_a_dense_gp():
 
 def test_the_gradient_through_several_calls_is_right():
     x, y = series(20)
-    model = sg.DeepGP(
-        {"f": layer(mean=0.0)},
-        lambda f, t: f["f"](t + 0.3 * f["f"](t)) - f["f"](t) + f["f"](t + 0.02),
-        NOISE,
-        samples=2,
-    )
+    model = twice(samples=2)
     outputs = (Output(jnp.asarray(x), jnp.asarray(y), jnp.zeros(20), jnp.ones(20)),)
     vector = to_vector(model)
     start = first_xi(model, vector, first_sites(model), False)

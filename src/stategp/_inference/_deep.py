@@ -1,18 +1,16 @@
 """Doubly stochastic inference for compositions of layers.
 
 Every layer has a chain q of its own; they are independent. An observation passes samples through
-the inner layers and meets the likelihood with the mean and variance of the last one. Every call of
-a layer is seen through its mean at the inputs it got, m, to which zeros (taps) are added: the
-derivative g of the expected log density in the taps is what the observation says about m there.
-How certain it is comes from the curvature w of the last expectation, carried back through the
-composition: precision J² w, where J is the derivative of the output in the tap (Gauss–Newton; exact
-for the last layer, and never negative). From (g, precision) follow sites as in every other model:
-linear term g + precision·m.
+the inner layers and meets the likelihood with the mean and variance of the last one. The expected
+log density is a function of the means μ and covariances Σ of neighbouring states under every q. Its
+derivatives there, G and H, are the natural gradient of the bound: a factor for each interval with
+precision −2H and linear term G − 2Hμ (`_target`). Samples come in pairs ±ε, without which
+H would be mostly noise where q is narrow: what remains is a difference of two slopes.
 
-A function that is called more than once is one function, and its values are drawn jointly
-(`_deep_tape`). The slopes of its calls add up, so that the means go where they should. What an
-observation says about two of its values together is a factor across two intervals, which a chain
-cannot hold: precisions are added call by call. `method="gradient"` follows the whole bound.
+Between two optima −2H can be so negative that a step would lead to no Gaussian, or nearly so. The layer then
+takes the precision of Gauss–Newton, J²w, where w is the curvature of the last expectation and J the
+derivative of the output in the value of the function (by zeros added to it, the taps of `Tape`). It
+is never negative. Steps of that kind are counted.
 
 Hyperparameters move along the gradient of the bound at fixed q.
 """
@@ -24,7 +22,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from stategp._inference._deep_tape import Tape
 from stategp._inference._optimisers import move
@@ -35,14 +33,16 @@ from stategp.chain import (
     PairMarginals,
     Sites,
     Swept,
+    Transitions,
     expected_log_sites,
     kl_divergence,
     local_log_normaliser,
     prior_transitions,
     sweep,
 )
-from stategp.parameters import log_prior, with_vector
+from stategp.parameters import log_prior, to_vector, with_vector
 
+_WIDER = 2.0  # in one step of q; more would throw its mean about
 _CERTAIN = 1e-2  # the standard deviation of q at its start, in those of the prior
 
 
@@ -104,11 +104,20 @@ def trace_calls(model: DeepGP, number: int, points: int) -> list[tuple[Path, tup
 
 
 class DeepState(NamedTuple):
-    """Hyperparameters (each in its own scale), what the optimiser remembers, and q."""
+    """Hyperparameters (each in its own scale), what the optimiser remembers, q, and how often a
+    layer moved by Gauss–Newton."""
 
     scaled: Float[Array, " parameters"]
     memory: Any
     sites: dict[Path, Sites]
+    replaced: dict[Path, Int[Array, ""]]
+
+    @staticmethod
+    def first(model: DeepGP, optimiser: Any, sites: dict[Path, Sites]) -> "DeepState":
+        """Before the first step."""
+        vector = to_vector(model)
+        never = {path: jnp.zeros((), int) for path in model.paths}
+        return DeepState(vector, optimiser.init(vector), sites, never)
 
 
 def first_sites(model: DeepGP) -> dict[Path, Sites]:
@@ -132,11 +141,15 @@ def deep_chains(
     """The prior of every layer, and q, whose sites may be negative if `indefinite`."""
     chains = {}
     for path in model.paths:
-        layer = model.layer(path)
-        prior = prior_transitions(layer.kernel, layer.inducing)
+        prior = _prior(model, path)
         prior_here, sites_here = jax.lax.stop_gradient((prior, sites[path]))
         chains[path] = prior, sweep(prior_here, sites_here, indefinite=indefinite)
     return chains
+
+
+def _prior(model: DeepGP, path: Path) -> Transitions:
+    layer = model.layer(path)
+    return prior_transitions(layer.kernel, layer.inducing)
 
 
 def deep_step(
@@ -147,62 +160,93 @@ def deep_step(
     scales: Float[Array, " parameters"],
     size: Float[Array, ""],
     key: PRNGKeyArray,
-    *,
-    indefinite: bool = False,
 ) -> tuple[DeepState, Float[Array, ""]]:
     """One step of every q along its natural gradient, and of the hyperparameters."""
-    samples = model.samples
-    shapes = [[shape for _, shape in visited] for visited in trace_paths(model, outputs)]
-    zeros = [[jnp.zeros(shape) for shape in each] for each in shapes]
-    paths: list[list[Path]] = []
+    here = with_vector(model, state.scaled * scales)
+    chains = deep_chains(here, state.sites, True)
+    pairs = {path: swept.marginals for path, (_, swept) in chains.items()}
 
-    def run(scaled: Array, taps: Any) -> tuple[tuple[Array, Array], Any]:
+    def run(scaled: Array, pairs: Any, taps: Any) -> tuple[tuple[Array, Array], Any]:
         moved = with_vector(model, scaled * scales)
-        chains = deep_chains(moved, state.sites, indefinite)
-        seen = {path: (prior, swept.marginals) for path, (prior, swept) in chains.items()}
+        priors = {path: _prior(moved, path) for path in moved.paths}
+        seen = {path: (priors[path], pairs[path]) for path in moved.paths}
         fit, carried, calls = jnp.zeros(()), jnp.zeros(()), []
-        paths.clear()
         for number, output in enumerate(outputs):
-            tape = Tape(moved, seen, jax.random.fold_in(key, number), taps[number])
+            tape = Tape(moved, seen, jax.random.fold_in(key, number), taps[number], paired=True)
             mean, variance = run_output(moved, tape, output, number)
-            y, extra, weights = output.repeated(samples)
+            y, extra, weights = output.repeated(model.samples)
             value = moved.likelihood.expected_log_density(y, mean, variance, extra)
-            fit += jnp.sum(weights * value) / samples
+            fit += jnp.sum(weights * value) / model.samples
             mean_here, variance_here = jax.lax.stop_gradient((mean, variance))
             _, _, curvature = moved.likelihood.expected_slopes(y, mean_here, variance_here, extra)
             root = jax.lax.stop_gradient(jnp.sqrt(jnp.maximum(-2 * curvature, 0.0)))
             carried += jnp.sum(root * mean)
             calls.append(tape.calls)
-            paths.append(tape.paths)
-        penalty = jnp.zeros(())
         local = jnp.zeros(())
-        for path, (prior, swept) in chains.items():
-            penalty += expected_log_sites(state.sites[path], swept.marginals) - swept.log_normaliser
-            local += local_log_normaliser(prior, state.sites[path], swept.messages)
-        partial = fit + local + log_prior(moved)
-        bound = fit - penalty + log_prior(moved)
-        bound = jax.lax.stop_gradient(bound) + partial - jax.lax.stop_gradient(partial)
-        return (bound, carried), calls
+        for path, (_, swept) in chains.items():
+            local += local_log_normaliser(priors[path], state.sites[path], swept.messages)
+        return (fit + local + log_prior(moved), carried), (fit, calls)
 
-    (bound, _), pull, calls = jax.vjp(run, state.scaled, zeros, has_aux=True)
-    one, nothing = jnp.ones(()), jnp.zeros(())
-    gradient, slopes = pull((one, nothing))
-    _, carried = pull((nothing, one))
-    targets = {
-        path: Sites.zeros(model.layer(path).count + 1, model.layer(path).kernel.state_dim)
-        for path in model.paths
-    }
-    for output, *of_calls in zip(outputs, paths, calls, slopes, carried, strict=True):
-        for path, call, slope, root in zip(*of_calls, strict=True):
-            precision = output.weights[None] * root**2 / samples
-            linear = slope + precision * call.mean
-            intervals = model.layer(path).count + 1
-            gathered = call.projection.gather(linear.reshape(-1), precision.reshape(-1), intervals)
-            targets[path] = jax.tree.map(jnp.add, targets[path], gathered)
+    visits = trace_paths(model, outputs)
+    taps = [[jnp.zeros(shape) for _, shape in visited] for visited in visits]
+    _, pull, (fit, calls) = jax.vjp(run, state.scaled, pairs, taps, has_aux=True)
+    gradient, slopes, pushes = pull((jnp.ones(()), jnp.zeros(())))
+    _, _, carried = pull((jnp.zeros(()), jnp.ones(())))
+    bound = fit + log_prior(here) - _penalty(state.sites, chains)
+
+    safe = {path: Sites.zeros(len(q.mean), q.mean.shape[-1] // 2) for path, q in pairs.items()}
+    for output, visited, *of_calls in zip(outputs, visits, calls, pushes, carried, strict=True):
+        for (path, _), call, push, root in zip(visited, *of_calls, strict=True):
+            precision = output.weights[None] * root**2 / model.samples
+            linear = push + precision * call.mean
+            gathered = call.projection.gather(
+                linear.reshape(-1), precision.reshape(-1), len(safe[path].linear)
+            )
+            safe[path] = jax.tree.map(jnp.add, safe[path], gathered)
+    sites, replaced = {}, {}
+    for path, (prior, _) in chains.items():
+        target = _target(slopes[path], pairs[path])
+        sites[path], other = _within_gaussians(
+            prior, state.sites[path], pairs[path], target, safe[path], size
+        )
+        replaced[path] = state.replaced[path] + other
     count = sum(jnp.sum(output.weights) for output in outputs)
     scaled, memory = move(optimiser, state, bound / count, gradient / count)
-    sites = {path: state.sites[path].mix(targets[path], size) for path in model.paths}
-    return DeepState(scaled, memory, sites), bound
+    return DeepState(scaled, memory, sites, replaced), bound
+
+
+def _target(slopes: PairMarginals, pairs: PairMarginals) -> Sites:
+    """Sites from the derivatives of the expected fit in the moments of neighbouring states."""
+    precision = -(slopes.covariance + jnp.swapaxes(slopes.covariance, 1, 2))
+    return Sites(slopes.mean + jnp.einsum("ijk,ik->ij", precision, pairs.mean), precision)
+
+
+def _within_gaussians(
+    prior: Transitions,
+    sites: Sites,
+    before: PairMarginals,
+    target: Sites,
+    safe: Sites,
+    size: Float[Array, ""],
+) -> tuple[Sites, Bool[Array, ""]]:
+    """A step towards the target, or to the safe one if q would be no Gaussian, or nearly none.
+
+    A safe step divides the precision of q by 1/(1 − size) at most. One that divides the precision
+    of any entry of a state by `_WIDER` more is not taken.
+    """
+    moved, other = sites.mix(target, size), sites.mix(safe, size)
+    after = sweep(jax.lax.stop_gradient(prior), moved, indefinite=True).marginals
+    old, new = (jnp.diagonal(q.covariance, axis1=1, axis2=2) for q in (before, after))
+    lost = ~jnp.all((1 - size) * new <= _WIDER * old)  # also where there are NaN
+    return jax.tree.map(lambda a, b: jnp.where(lost, b, a), moved, other), lost
+
+
+def _penalty(sites: dict[Path, Sites], chains: dict[Path, tuple[Any, Swept]]) -> Float[Array, ""]:
+    """KL(q ‖ p) of all layers."""
+    total = jnp.zeros(())
+    for path, (_, swept) in chains.items():
+        total += expected_log_sites(sites[path], swept.marginals) - swept.log_normaliser
+    return total
 
 
 def estimate_bound(
@@ -214,10 +258,7 @@ def estimate_bound(
 ) -> Float[Array, ""]:
     """The bound at given sites, without the prior of the hyperparameters."""
     seen = {path: (prior, swept.marginals) for path, (prior, swept) in chains.items()}
-    bound = _expected_fit(model, seen, outputs, key)
-    for path, (_, swept) in chains.items():
-        bound += swept.log_normaliser - expected_log_sites(sites[path], swept.marginals)
-    return bound
+    return _expected_fit(model, seen, outputs, key) - _penalty(sites, chains)
 
 
 def _expected_fit(
@@ -225,7 +266,7 @@ def _expected_fit(
 ) -> Float[Array, ""]:
     fit = jnp.zeros(())
     for number, output in enumerate(outputs):
-        tape = Tape(model, seen, jax.random.fold_in(key, number))
+        tape = Tape(model, seen, jax.random.fold_in(key, number), paired=True)
         mean, variance = run_output(model, tape, output, number)
         y, extra, weights = output.repeated(model.samples)
         value = model.likelihood.expected_log_density(y, mean, variance, extra)
@@ -269,8 +310,7 @@ def deep_bound(
     moved = with_vector(model, everything.scaled * scales)
     chains, penalty = {}, jnp.zeros(())
     for path in model.paths:
-        layer = moved.layer(path)
-        prior = prior_transitions(layer.kernel, layer.inducing)
+        prior = _prior(moved, path)
         xi = logarithmic(everything.xi[path], to_log=False)
         chains[path] = prior, PairMarginals.of(xi)
         penalty += kl_divergence(xi, prior_chain(prior))
@@ -282,8 +322,7 @@ def xi_chains(model: DeepGP, everything: DeepEverything) -> dict[Path, Sites]:
     """The same q of every layer as prior × sites."""
     sites = {}
     for path in model.paths:
-        layer = model.layer(path)
-        prior = prior_transitions(layer.kernel, layer.inducing)
+        prior = _prior(model, path)
         sites[path] = difference(logarithmic(everything.xi[path], to_log=False), prior)
     return sites
 

@@ -33,12 +33,22 @@ class Call(NamedTuple):
 
 
 class Tape:
-    """Looks functions up in a chain for each layer, and remembers every call."""
+    """Looks functions up in a chain for each layer, and remembers every call.
 
-    def __init__(self, model: DeepGP, chains: dict[Path, Any], key: PRNGKeyArray, taps: Any = None):
-        self.model, self.chains, self.key, self.taps = model, chains, key, taps
+    Every second half of the samples is `paired` with the first: drawn with the opposite sign.
+    """
+
+    def __init__(
+        self,
+        model: DeepGP,
+        chains: dict[Path, Any],
+        key: PRNGKeyArray,
+        taps: Any = None,
+        *,
+        paired: bool = False,
+    ):
+        self.model, self.chains, self.key, self.taps, self.paired = model, chains, key, taps, paired
         self.calls: list[Call] = []
-        self.paths: list[Path] = []
         self.functions: dict[Path, _Function] = {}
 
     def __call__(self, path: Path, inputs: Any) -> Latent:
@@ -52,12 +62,17 @@ class Tape:
             mean = mean + self.taps[number]
         call = Call(flat, seen, mean)
         self.calls.append(call)
-        self.paths.append(path)
-        white = jax.random.normal(jax.random.fold_in(self.key, number), inputs.shape)
+        white = self._white(jax.random.fold_in(self.key, number), inputs.shape)
         whole = layer.mean(flat).reshape(inputs.shape) + mean
         function = self.functions.setdefault(path, _Function(layer, marginals))
         function.calls.append(call)
         return function.values.add(whole, variance, white)
+
+    def _white(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+        if not self.paired:
+            return jax.random.normal(key, shape)
+        half = jax.random.normal(key, (-(-shape[0] // 2), *shape[1:]))
+        return jnp.concatenate([half, -half])[: shape[0]]
 
 
 class _Function:

@@ -25,7 +25,7 @@ from stategp._inference import (
     first_xi,
     xi_chains,
 )
-from stategp._models import DeepGP
+from stategp._models import DeepGP, Path
 from stategp._posteriors import DeepPosterior
 from stategp.parameters import to_vector, with_vector
 
@@ -39,16 +39,18 @@ class DeepNatural(Ascending):
 
     def ascent(self, model: DeepGP, task: DeepTask, warm: DeepPosterior | None) -> Ascent:
         optimiser = checked(task.settings.optimiser)
-        vector = to_vector(model)
         sites = first_sites(model) if warm is None else warm.sites
-        start = DeepState(vector, optimiser.init(vector), sites)
-        return _ascent(task, model, start, _natural_step(optimiser, _indefinite(warm)))
+        start = DeepState.first(model, optimiser, sites)
+        return _ascent(task, model, start, _natural_step(optimiser))
 
     def at_end(
         self, model: DeepGP, task: DeepTask, warm: Any, state: DeepState, result: FitResult
     ) -> DeepPosterior:
         learned = with_vector(model, state.scaled)
-        return task.posterior(learned, state.sites, result, _indefinite(warm))
+        replaced = {path: int(count) for path, count in state.replaced.items() if count}
+        if replaced:
+            result = result.with_remarks(_about(replaced, len(result.trace)))
+        return task.posterior(learned, state.sites, result, True)
 
 
 class DeepGradient(Ascending):
@@ -68,6 +70,17 @@ class DeepGradient(Ascending):
     ) -> DeepPosterior:
         learned = with_vector(model, state[0].scaled)
         return task.posterior(learned, xi_chains(learned, state[0]), result, True)
+
+
+def _about(replaced: dict[Path, int], steps: int) -> str:
+    named = ", ".join(
+        f"{count} of {name if number is None else f'{name}[{number}]'}"
+        for (name, number), count in replaced.items()
+    )
+    return (
+        f"of {steps} steps of every layer, these used Gauss–Newton precisions, where the natural "
+        f"gradient led to no Gaussian: {named}"
+    )
 
 
 def _indefinite(warm: DeepPosterior | None) -> bool:
@@ -112,15 +125,12 @@ def _take(outputs: tuple[Output, ...], at: Any) -> tuple[Output, ...]:
 
 
 @functools.lru_cache(maxsize=16)
-def _natural_step(optimiser: optax.GradientTransformation, indefinite: bool) -> Any:
+def _natural_step(optimiser: optax.GradientTransformation) -> Any:
     @jax.jit
     def step(
         state: DeepState, model: DeepGP, outputs: Any, at: Any, scales: Array, size: Any, key: Any
     ) -> tuple[DeepState, Float[Array, ""]]:
-        minibatch = _take(outputs, at)
-        return deep_step(
-            optimiser, state, model, minibatch, scales, size, key, indefinite=indefinite
-        )
+        return deep_step(optimiser, state, model, _take(outputs, at), scales, size, key)
 
     return step
 

@@ -1,0 +1,149 @@
+"""Whether natural gradients end at an optimum of the bound of a deep model.
+
+    stategp-experiments deep-optima [--quick] [--output DIR]
+
+Four deep models, ten data sets each: q is moved by natural gradients with decreasing steps, and
+from there by a long run of Adam on the mean and the precision of every layer
+(`method="gradient"`). At an optimum of the bound the second run has nothing to gain but the noise
+of the estimate. The bound before and after is estimated with the same 6,400 samples; its standard
+error is that of the difference.
+"""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import stategp as sg
+from stategp._inference import Output, deep_chains, estimate_bound
+from stategp_experiments import studies
+
+k = sg.kernels
+N = 60
+RATE = 0.003  # of Adam, falling to zero
+
+
+def step_function(seed):
+    """Two layers and a jump."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(-1, 1, N))
+    y = np.tanh(40 * x) + 0.1 * rng.standard_normal(N)
+    inner = sg.Layer(k.Matern52(variance=0.5, lengthscale=0.5), np.linspace(-1.2, 1.2, 12))
+    outer = sg.Layer(k.Matern52(), np.linspace(-2, 2, 12), mean=0.0)
+    noise = sg.likelihoods.Gaussian(variance=0.01)
+    return sg.DeepGP.stack([inner, outer], noise, samples=8), x, y
+
+
+def three_layers(seed):
+    """Three layers and a wave of growing frequency."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(0, 1, N))
+    y = np.sin(3 * (1 + x) ** 3) + 0.1 * rng.standard_normal(N)
+    inner = sg.Layer(k.Matern32(variance=0.05, lengthscale=0.5), np.linspace(-0.1, 1.1, 10))
+    between = sg.Layer(k.Matern32(variance=0.05, lengthscale=0.5), np.linspace(-0.3, 1.3, 10))
+    outer = sg.Layer(k.Matern32(lengthscale=0.2), np.linspace(-0.3, 1.3, 24), mean=0.0)
+    noise = sg.likelihoods.Gaussian(variance=0.01)
+    return sg.DeepGP.stack([inner, between, outer], noise, samples=8), x, y
+
+
+def difference(f, t):
+    return f["f"](t + 0.3 * f["f"](t)) - f["f"](t - 0.1)
+
+
+def one_function_twice(seed):
+    """A function that is called at two places, one of them its own value."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(0, 1, N))
+    y = np.sin(6 * (x + 0.3 * np.sin(6 * x))) - np.sin(6 * (x - 0.1))
+    y = y + 0.1 * rng.standard_normal(N)
+    function = sg.Layer(k.Matern32(lengthscale=0.4), np.linspace(-0.5, 1.5, 20), mean=0.0)
+    return (
+        sg.DeepGP({"f": function}, difference, sg.likelihoods.Gaussian(variance=0.01), samples=8),
+        x,
+        y,
+    )
+
+
+def counts(seed):
+    """Two layers below a Poisson likelihood."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(-1, 1, N))
+    y = rng.poisson(np.exp(1 + 1.5 * np.tanh(10 * x)))
+    inner = sg.Layer(k.Matern52(variance=0.5, lengthscale=0.5), np.linspace(-1.2, 1.2, 12))
+    outer = sg.Layer(k.Matern52(), np.linspace(-2, 2, 12), mean=0.0)
+    return sg.DeepGP.stack([inner, outer], sg.likelihoods.Poisson(), samples=8), x, y
+
+
+MODELS = {
+    "step": step_function,
+    "three layers": three_layers,
+    "one function twice": one_function_twice,
+    "counts": counts,
+}
+
+
+def decreasing(number):
+    """0.1 for a thousand steps, then as 1/n."""
+    return 0.1 / max(1.0, number / 1000)
+
+
+@functools.partial(jax.jit, static_argnames="count")
+def bounds(model, sites, outputs, count):
+    """Estimates of the bound, each from fresh samples; the same keys for every posterior."""
+    chains = deep_chains(model, sites, True)
+    keys = jax.random.split(jax.random.key(1), count)
+    return jax.lax.map(lambda key: estimate_bound(model, sites, chains, outputs, key), keys)
+
+
+def compare(name, seed, make, natural, gradient):
+    """One data set: the bound after natural gradients, and what Adam gains from there."""
+    model, x, y = make(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sg.NotConvergedWarning)
+        first = sg.condition(model, x, y, step_size=decreasing, max_steps=natural)
+        rate = optax.cosine_decay_schedule(RATE, gradient)
+        then = sg.condition(
+            first, x, y, method="gradient", optimiser=optax.adam(rate), max_steps=gradient
+        )
+    still = jnp.zeros(len(x))
+    outputs = (Output(jnp.asarray(x), jnp.asarray(y, float), still, still + 1),)
+    many = sg.DeepGP(model.layers, model.function, model.likelihood, samples=100)
+    before, after = (bounds(many, q.sites, outputs, 64) for q in (first, then))
+    gains = np.asarray(after - before)
+    inner = next(iter(first.functions))
+    spread = [np.sqrt(np.asarray(q.functions[inner].predict_f(x)[1])) for q in (first, then)]
+    ratio = np.quantile(spread[1] / spread[0], [0.05, 0.5, 0.95])
+    row = {
+        "model": name,
+        "seed": seed,
+        "bound": float(np.mean(before)),
+        "gained": float(gains.mean()),
+        "error": float(gains.std(ddof=1) / np.sqrt(len(gains))),
+        "ratio": ratio.tolist(),
+        "remarks": list(first.fit_result.remarks),
+    }
+    print(
+        f"{name:20} {seed:4} {row['bound']:9.3f} {row['gained']:9.3f} {2 * row['error']:9.3f}      "
+        + ", ".join(f"{value:.3f}" for value in ratio),
+        flush=True,
+    )
+    return row
+
+
+def main(arguments: list[str]) -> None:
+    quick = "2 data sets, short runs"
+    options = studies.parser(__doc__, quick).parse_args(arguments)
+    natural, gradient, seeds = (200, 300, 2) if options.quick else (4000, 6000, 10)
+    print("model                seed     bound    gained  2 s.e.   sd of the first function: ratio")
+    rows = [
+        compare(name, seed, make, natural, gradient)
+        for name, make in MODELS.items()
+        for seed in range(seeds)
+    ]
+    for name in MODELS:
+        gained = [row["gained"] for row in rows if row["model"] == name]
+        print(f"{name}: gained {np.mean(gained):.3f} on average, {np.max(gained):.3f} at most")
+    studies.write({"rows": rows}, options.output / "deep_optima.json")
