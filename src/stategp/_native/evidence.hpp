@@ -34,16 +34,18 @@ struct Derivatives {
 constexpr int kLook = 8;          // states between two looks at whether covariances stand still
 constexpr double kStill = 2e-14;  // largest change of correlations over that many states
 
-// kFirst: f is the first component of the state.
+// kFirst: f is the first component of the state. N is up to four, or rounded up to a multiple of it.
 template <int N, bool kFirst>
 class Evidence {
+  static_assert(N <= 4 || N % 4 == 0);
+
  public:
   Evidence(Dim<N> s, const Series& series, const StepTable& table, bool steady, bool back,
            bool emission)
       : s_(s), series_(series), d_(series.d), n_(s.n()), nn_(n_ * n_), steady_(steady),
         back_(back), emission_(emission), count_(seen(series)), steps_(table, n_, count_, back),
         which_(table.which), room_(11 * size_t(nn_) + 16 * n_) {
-    for (double** vector : {&h_, &m_, &v_, &g_, &gain_, &xh_, &r_, &u_, &largest_, &root_, &dh_})
+    for (double** vector : {&zero_, &h_, &m_, &v_, &g_, &gain_, &xh_, &r_, &u_, &largest_, &root_, &dh_})
       *vector = room_.take(n_);
     for (double** matrix : {&P_, &T_, &X_, &Z_, &N_, &Y_, &last_look_, &sum_rr_})
       *matrix = room_.take(nn_);
@@ -179,23 +181,28 @@ class Evidence {
     return true;
   }
 
-  // out = A in, or Aᵀ in
+  // out = A in, or Aᵀ in, plus `added` if there is any
   template <bool kTransposed = false>
   void times_blocks(const double* __restrict A, const double* __restrict in,
-                    double* __restrict out) const {
+                    double* __restrict out, const double* __restrict added = nullptr) const {
     const int n = size();
     const int* __restrict from = (kTransposed ? steps_.low : steps_.first).data();
     const int* __restrict to = (kTransposed ? steps_.until : steps_.high).data();
     for (int i = 0; i < n; ++i) {
-      double fixed[N > 0 ? N : 1];
-      double* __restrict row = N > 0 ? fixed : out + i * n;
-      for (int j = 0; j < n; ++j) row[j] = 0;
-      for (int k = from[i]; k < to[i]; ++k) {
-        const double factor = kTransposed ? A[k * n + i] : A[i * n + k];
-        for (int j = 0; j < n; ++j) row[j] += factor * in[k * n + j];
+      const double* __restrict start = added ? added + i * n : zero_;
+      if constexpr (!kTiny && N > 0) {
+        Four row[N / 4];
+        for (int j = 0; j < N / 4; ++j) row[j] = four(start + 4 * j);
+        for (int k = from[i]; k < to[i]; ++k) {
+          const double factor = kTransposed ? A[k * n + i] : A[i * n + k];
+          for (int j = 0; j < N / 4; ++j) row[j] += factor * four(in + k * n + 4 * j);
+        }
+        for (int j = 0; j < N / 4; ++j) four(out + i * n + 4 * j) = row[j];
+      } else {
+        std::memcpy(out + i * n, start, sizeof(double) * n);
+        for (int k = from[i]; k < to[i]; ++k)
+          add_scaled(s_, kTransposed ? A[k * n + i] : A[i * n + k], in + k * n, out + i * n);
       }
-      if constexpr (N > 0)
-        for (int j = 0; j < n; ++j) out[i * n + j] = row[j];
     }
   }
 
@@ -211,9 +218,16 @@ class Evidence {
       }
     } else {
       for (int i = 0; i < n; ++i) out[i] = 0;
-      for (int k : picks_)
-        for (int i = 0; i < n; ++i) out[i] += h_[k] * C[k * n + i];
+      for (int k : picks_) add_scaled(s_, h_[k], C + k * n, out);
     }
+  }
+
+  // h A
+  void times_rows(const double* __restrict A, double* __restrict out) const {
+    const int n = size();
+    for (int i = 0; i < n; ++i) out[i] = 0;
+    for (int k : picks_)
+      for (int i = 0; i < n; ++i) out[i] += h_[k] * A[k * n + i];
   }
 
   double on_emission(const double* __restrict vector) const {
@@ -233,7 +247,7 @@ class Evidence {
   template <bool kKeep>
   void advance(int64_t begin, int64_t end) {
     const int n = size();
-    double near[5][kNear], close[5][kClose];
+    double near[4][kNear] = {}, close[5][kClose] = {};
     double* __restrict P = kTiny ? near[0] : P_;
     double* __restrict T = kTiny ? near[1] : T_;
     double* __restrict X = kTiny ? near[2] : X_;
@@ -276,14 +290,9 @@ class Evidence {
         double* __restrict PA = kKeep ? keep.PA : X;
         times_blocks(A, P, T);
         transpose(s_, T, PA);
-        times_blocks(A, PA, Z);
-        for (int i = 0; i < n; ++i) {
-          double sum = 0;
-          for (int l = steps_.first[i]; l < steps_.high[i]; ++l) sum += A[i * n + l] * m[l];
-          v[i] = sum;
-          for (int j = i; j < steps_.high[i]; ++j) Z[i * n + j] += Q[i * n + j];
-        }
+        times_blocks(A, PA, Z, Q);
         mirror(s_, Z);
+        carry_mean(A, m, v);
       }
       if constexpr (kKeep)
         if (emission_) {
@@ -294,20 +303,33 @@ class Evidence {
       times_emission(Z, g);
       const double variance = on_emission(g), shrink = 1 / (1 + j * variance);
       const double weight = j * shrink, e = series_.value[k] - on_emission(v);
+      // Joseph's form: (I − gain hᵀ) P (I − gain hᵀ)ᵀ + gain gainᵀ / j. Its left half, X, is not
+      // kept; xh = X h.
       for (int i = 0; i < n; ++i) {
         gain[i] = weight * g[i];
         m[i] = v[i] + gain[i] * e;
+        v[i] = shrink * g[i];
       }
-      // Joseph's form: (I − gain hᵀ) P (I − gain hᵀ)ᵀ + gain gainᵀ / j
-      for (int i = 0; i < n; ++i)
-        for (int l = 0; l < n; ++l) X[i * n + l] = Z[i * n + l] - gain[i] * g[l];
-      times_emission(X, xh);
-      for (int i = 0; i < n; ++i)
-        for (int l = kTiny ? i : 0; l < n; ++l) {
-          const double updated = X[i * n + l] - xh[i] * gain[l] + gain[i] * (shrink * g[l]);
-          P[i * n + l] = updated;
-          if (kTiny) P[l * n + i] = updated;
+      if constexpr (kTiny) {
+        for (int i = 0; i < N; ++i) {
+          xh[i] = kFirst ? Z[i] - gain[i] * g[0] : 0.0;
+          for (int l = 0; l < (kFirst ? 0 : N); ++l)
+            xh[i] += h_[l] * (Z[i * N + l] - gain[i] * g[l]);
         }
+        for (int i = 0; i < N; ++i)
+          for (int l = i; l < N; ++l)
+            P[i * N + l] = P[l * N + i] =
+                (Z[i * N + l] - gain[i] * g[l]) - xh[i] * gain[l] + gain[i] * v[l];
+      } else {
+        for (int i = 0; i < n; ++i) xh[i] = 0;
+        for (int l : picks_)
+          for (int i = 0; i < n; i += 4)
+            four(xh + i) += h_[l] * (four(Z + l * n + i) - gain[l] * four(g + i));
+        for (int i = 0; i < n; ++i)
+          for (int l = 0; l < n; l += 4)
+            four(P + i * n + l) = (four(Z + i * n + l) - gain[i] * four(g + l)) -
+                                  xh[i] * four(gain + l) + gain[i] * four(v + l);
+      }
       if constexpr (kKeep) {
         for (int i = 0; i < n; ++i) keep.g[i] = g[i];
       } else {
@@ -337,9 +359,7 @@ class Evidence {
       for (int i = 0; i < n; ++i) sum += std::abs(A[i]) * root_[i];
     } else {
       double* __restrict row = Y_;
-      for (int i = 0; i < n; ++i) row[i] = 0;
-      for (int k : picks_)
-        for (int i = steps_.first[k]; i < steps_.high[k]; ++i) row[i] += h_[k] * A[k * n + i];
+      times_rows(A, row);
       for (int i = 0; i < n; ++i) sum += std::abs(row[i]) * root_[i];
     }
     return sum * sum;
@@ -370,7 +390,7 @@ class Evidence {
     const double variance = on_emission_of(Z_), blur = through(A);
     const double shrink = 1 / (1 + series_.precision[k] * variance);
     do {
-      carry_mean(A);
+      carry_mean(A, m_, v_);
       const double e = series_.value[k] - on_emission(v_);
       for (int i = 0; i < n_; ++i) m_[i] = v_[i] + gain_[i] * e;
       add_up(k, e, variance, shrink, blur);
@@ -384,20 +404,20 @@ class Evidence {
     return on_emission(g_);
   }
 
-  // v_ = A m_
-  void carry_mean(const double* __restrict A) {
+  // v = A m
+  void carry_mean(const double* __restrict A, const double* __restrict m,
+                  double* __restrict v) const {
     const int n = size();
     for (int i = 0; i < n; ++i) {
       double sum = 0;
-      for (int k = steps_.first[i]; k < steps_.high[i]; ++k) sum += A[i * n + k] * m_[k];
-      v_[i] = sum;
+      for (int k = steps_.first[i]; k < steps_.high[i]; ++k) sum += A[i * n + k] * m[k];
+      v[i] = sum;
     }
   }
 
   // --- back ------------------------------------------------------------------------------------
 
   void retreat(const Segment& segment, const Derivatives& out) {
-    const int n = size();
     double near[3][kNear], close[3][kClose];
     double* N_now = kTiny ? near[0] : N_;
     double* r = kTiny ? close[0] : r_;
@@ -412,12 +432,11 @@ class Evidence {
     for (int64_t k = segment.end - 1; k >= segment.begin; --k) {
       const Kept keep = kept(k - segment.begin);
       const double* __restrict A = steps_.A(k);
-      apply(s_, N_now, keep.g, u);
+      times_symmetric(s_, N_now, keep.g, u);
       const double on_information = dot(s_, keep.g, u);
       observe_back(k, keep.g, r, u, on_information, keep.predicted, keep.predicted_mean, out, xh);
       inform_back(k, keep.g, u, N_now, xh);
-      for (int i = 0; i < n; ++i)
-        for (int l = 0; l < n; ++l) Y[i * n + l] = r[i] * r[l] - N_now[i * n + l];
+      spread(N_now, r, Y);
       step_derivatives(k, Y, keep.PA, r, keep.m);
       pull_back(A, r, xh);
       if constexpr (kTiny) {
@@ -487,11 +506,28 @@ class Evidence {
       for (int i = 0; i < n; ++i)
         for (int l = 0; l < n; ++l) N_now[i * n + l] -= weight * (xh[i] - h_[i]) * h_[l];
     } else {
+      // Other rows change in the columns of these only.
+      for (int i : picks_) {
+        double* row = N_now + i * n;
+        add_scaled(s_, -h_[i] * weight, u, row);
+        add_scaled(s_, -weight * (dot(s_, row, g) - h_[i]), h_, row);
+      }
       for (int i : picks_)
-        for (int l = 0; l < n; ++l) N_now[i * n + l] -= h_[i] * (weight * u[l]);
-      apply(s_, N_now, g, xh);
-      for (int l : picks_)
-        for (int i = 0; i < n; ++i) N_now[i * n + l] -= weight * (xh[i] - h_[i]) * h_[l];
+        for (int l = 0; l < n; ++l) N_now[l * n + i] = N_now[i * n + l];
+    }
+  }
+
+  // Y = r rᵀ − N
+  void spread(const double* __restrict N_now, const double* __restrict r,
+              double* __restrict Y) const {
+    const int n = size();
+    if constexpr (kTiny) {
+      for (int i = 0; i < n; ++i)
+        for (int l = 0; l < n; ++l) Y[i * n + l] = r[i] * r[l] - N_now[i * n + l];
+    } else {
+      for (int i = 0; i < n; ++i)
+        for (int l = 0; l < n; l += 4)
+          four(Y + i * n + l) = r[i] * four(r + l) - four(N_now + i * n + l);
     }
   }
 
@@ -560,7 +596,7 @@ class Evidence {
     for (int64_t k = 0; k < length; ++k) {
       double* at = means.data() + k * 2 * n_;
       std::memcpy(at, m_, sizeof(double) * n_);
-      carry_mean(A);
+      carry_mean(A, m_, v_);
       std::memcpy(at + n_, v_, sizeof(double) * n_);
       for (int i = 0; i < n_; ++i) m_[i] = v_[i] + gain_[i] * surprise_[begin + k];
     }
@@ -572,14 +608,13 @@ class Evidence {
     for (int64_t k = length - 1; k >= 0; --k) {
       const double* at = means.data() + k * 2 * n_;
       if (moving) {
-        apply(s_, N_, g_, u_);
+        times_symmetric(s_, N_, g_, u_);
         on_information = dot(s_, g_, u_);
       }
       observe_back(begin + k, g_, r_, u_, on_information, predicted, at + n_, out, xh_);
       if (moving) {
         inform_back(begin + k, g_, u_, N_, xh_);
-        for (int i = 0; i < n; ++i)
-          for (int l = 0; l < n; ++l) Y_[i * n + l] = r_[i] * r_[l] - N_[i * n + l];
+        spread(N_, r_, Y_);
         step_derivatives(begin, Y_, PA.data(), r_, at);
         pull_back(A, r_, xh_);
         information_back(A, N_, Y_, X_);
@@ -588,7 +623,7 @@ class Evidence {
           looked = k;
           std::memcpy(before.data(), N_, sizeof(double) * nn_);
           if (!moving) {
-            apply(s_, N_, g_, u_);
+            times_symmetric(s_, N_, g_, u_);
             on_information = dot(s_, g_, u_);
           }
         }
@@ -624,7 +659,7 @@ class Evidence {
   std::vector<double> surprise_, variance_, shrink_, starts_, memory_;
   std::vector<Segment> segments_;
   double *P_, *T_, *X_, *Z_, *N_, *Y_, *last_look_, *sum_rr_;
-  double *h_, *m_, *v_, *g_, *gain_, *xh_, *r_, *u_, *largest_, *root_, *dh_;
+  double *zero_, *h_, *m_, *v_, *g_, *gain_, *xh_, *r_, *u_, *largest_, *root_, *dh_;
   double logs_ = 0, product_ = 1, squares_ = 0, lost_ = 0;
 };
 

@@ -267,20 +267,38 @@ struct Arguments {
   }
 };
 
-// Calls work(Evidence) with the variant for states of this kind.
-template <int N, typename Work>
-void with_evidence(Dim<N> s, const Series& series, const StepTable& table, bool steady, bool back,
-                   bool emission, const Work& work) {
-  if constexpr (N > 0 && N <= 4) {
-    bool first = series.h[0] == 1;
-    for (int i = 1; i < series.d; ++i) first = first && series.h[i] == 0;
-    if (first) {
-      Evidence<N, true> evidence(s, series, table, steady, back, emission);
-      return work(evidence);
-    }
+// Runs the variant for states of this kind: forward, and back if derivatives are wanted.
+template <int N, bool kFirst>
+void run_evidence(const Series& series, const StepTable& table, bool steady, double* log_density,
+                  double* rounding, const Derivatives* out) {
+  Evidence<N, kFirst> work(Dim<N>(series.d), series, table, steady, out != nullptr,
+                           out && out->h != nullptr);
+  work.forward(log_density, rounding);
+  if (out) work.backward(*out);
+}
+
+template <int N, typename... Arguments>
+void run_tiny(const Series& series, const Arguments&... rest) {
+  bool first = series.h[0] == 1;
+  for (int i = 1; i < series.d; ++i) first = first && series.h[i] == 0;
+  return first ? run_evidence<N, true>(series, rest...) : run_evidence<N, false>(series, rest...);
+}
+
+template <typename... Arguments>
+void run_any(const Series& series, const Arguments&... rest) {
+  switch (series.d) {
+    case 1: return run_tiny<1>(series, rest...);
+    case 2: return run_tiny<2>(series, rest...);
+    case 3: return run_tiny<3>(series, rest...);
+    case 4: return run_tiny<4>(series, rest...);
+    default: break;
   }
-  Evidence<N, false> evidence(s, series, table, steady, back, emission);
-  work(evidence);
+  switch ((series.d + 3) / 4) {
+    case 2: return run_evidence<8, false>(series, rest...);
+    case 3: return run_evidence<12, false>(series, rest...);
+    case 4: return run_evidence<16, false>(series, rest...);
+    default: return run_evidence<0, false>(series, rest...);
+  }
 }
 
 ffi::Error evidence(Doubles A, Doubles Q, Doubles length, Doubles forms, Integers which, Doubles h,
@@ -290,12 +308,8 @@ ffi::Error evidence(Doubles A, Doubles Q, Doubles length, Doubles forms, Integer
   if (!given.fit())
     return wrong("steps, their numbers, blocks and observations do not belong together");
   return for_each(given.batch(), given.states(), [&](int64_t b) {
-    const auto run = [&](auto& work) {
-      work.forward(log_density->typed_data() + b, rounding->typed_data() + b);
-    };
-    with_dim(int(given.d()), [&](auto s) {
-      with_evidence(s, given.series(b), given.table(b), steady, false, false, run);
-    });
+    run_any(given.series(b), given.table(b), steady, log_density->typed_data() + b,
+            rounding->typed_data() + b, static_cast<const Derivatives*>(nullptr));
   });
 }
 
@@ -317,16 +331,11 @@ ffi::Error evidence_gradient(Doubles A, Doubles Q, Doubles length, Doubles forms
     const Derivatives out{{d_A->typed_data() + b * size, d_Q->typed_data() + b * size,
                            d_length->typed_data() + b * table.lengths,
                            d_forms->typed_data() + b * 3 * table.forms},
-                          d_h->typed_data() + (emission ? b * given.d() : 0),
+                          emission ? d_h->typed_data() + b * given.d() : nullptr,
                           d_value->typed_data() + b * states,
                           d_precision->typed_data() + b * states};
-    const auto run = [&](auto& work) {
-      work.forward(log_density->typed_data() + b, rounding->typed_data() + b);
-      work.backward(out);
-    };
-    with_dim(int(given.d()), [&](auto s) {
-      with_evidence(s, given.series(b), table, steady, true, emission, run);
-    });
+    run_any(given.series(b), table, steady, log_density->typed_data() + b,
+            rounding->typed_data() + b, &out);
   });
 }
 

@@ -108,6 +108,17 @@ inline double dot(Dim<N> s, const double* __restrict a, const double* __restrict
   return sum;
 }
 
+// y += factor x
+template <int N>
+inline void add_scaled(Dim<N> s, double factor, const double* __restrict x, double* __restrict y) {
+  const int n = s.n();
+  if constexpr (N % 4 == 0) {
+    for (int i = 0; i < n; i += 4) four(y + i) += factor * four(x + i);
+  } else {
+    for (int i = 0; i < n; ++i) y[i] += factor * x[i];
+  }
+}
+
 // c = a b, or aᵀ b
 template <bool kTransposed, int N>
 inline void product_here(Dim<N> s, const double* __restrict a, const double* __restrict b,
@@ -206,6 +217,21 @@ inline void apply(Dim<N> s, const double* __restrict a, const double* __restrict
                   double* __restrict y) {
   const int n = s.n();
   for (int i = 0; i < n; ++i) y[i] = dot(s, a + i * n, x);
+}
+
+// y = a x for a symmetric a
+template <int N>
+inline void times_symmetric(Dim<N> s, const double* __restrict a, const double* __restrict x,
+                            double* __restrict y) {
+  const int n = s.n();
+  if constexpr (N > 4 && N % 4 == 0) {
+    Four sums[N / 4] = {};
+    for (int k = 0; k < N; ++k)
+      for (int j = 0; j < N / 4; ++j) sums[j] += x[k] * four(a + k * N + 4 * j);
+    for (int j = 0; j < N / 4; ++j) four(y + 4 * j) = sums[j];
+  } else {
+    for (int i = 0; i < n; ++i) y[i] = dot(s, a + i * n, x);
+  }
 }
 
 // y = aᵀ x

@@ -39,33 +39,25 @@ struct StepDerivatives {
 constexpr int kOrders = 4;               // the highest order of a closed form
 constexpr double kFarthest = 800;        // e^-r is zero from there on
 constexpr double kSwitch = 2;            // below: series; above: one minus the upper tail
+constexpr int kTerms = 22;               // of that series
 constexpr size_t kSlots = size_t(1) << 15;  // doubles in the matrices of a stretch, about
 
-// e^y for −800 ≤ y ≤ 0, written so that the compiler computes several at once.
-inline double exp_below(double y) {
-  constexpr double kShift = 0x1.8p52;
-  const double shifted = y * 0x1.71547652b82fep0 + kShift, whole = shifted - kShift;
-  const double f = (y - whole * 0x1.62e42fefa0000p-1) - whole * 0x1.cf79abc9e3b39p-40;
-  double sum = 1.0 / 6227020800;
-  sum = sum * f + 1.0 / 479001600;
-  sum = sum * f + 1.0 / 39916800;
-  sum = sum * f + 1.0 / 3628800;
-  sum = sum * f + 1.0 / 362880;
-  sum = sum * f + 1.0 / 40320;
-  sum = sum * f + 1.0 / 5040;
-  sum = sum * f + 1.0 / 720;
-  sum = sum * f + 1.0 / 120;
-  sum = sum * f + 1.0 / 24;
-  sum = sum * f + 1.0 / 6;
-  sum = sum * f + 0.5;
-  sum = sum * f + 1;
-  sum = sum * f + 1;
-  uint64_t bits, exponent;
-  std::memcpy(&bits, &sum, sizeof bits);
-  std::memcpy(&exponent, &shifted, sizeof exponent);
-  bits += exponent << 52;
-  std::memcpy(&sum, &bits, sizeof sum);
-  return y < -707 ? 0.0 : sum;
+typedef int64_t FourBits __attribute__((vector_size(32), aligned(8), may_alias));
+
+// e^y for −800 ≤ y ≤ 0; zero below −707.
+inline Four exp_below(Four y) {
+  constexpr double kShift = 0x1.8p52;  // rounds to whole numbers, and leaves them in the last bits
+  const Four shifted = y * 0x1.71547652b82fep0 + kShift, whole = shifted - kShift;
+  const Four f = (y - whole * 0x1.62e42fefa0000p-1) - whole * 0x1.cf79abc9e3b39p-40;
+  constexpr double kTaylor[] = {1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
+                                1.0 / 40320,     1.0 / 5040,     1.0 / 720,     1.0 / 120,
+                                1.0 / 24,        1.0 / 6,        0.5,           1,
+                                1};
+  Four sum = f * (1.0 / 6227020800);
+  for (int k = 0; k < 12; ++k) sum = (sum + kTaylor[k]) * f;
+  sum += kTaylor[12];
+  const Four scaled = Four(FourBits(sum) + (FourBits(shifted) << 52));
+  return y < -707 ? Four{} : scaled;
 }
 
 // What A and Q of a Matérn process of order P are made of, for slots side by side.
@@ -90,30 +82,32 @@ struct Matern {
     return entry(i, j) / entry(0, 0);
   }
 
+  // Lengths and rows of the table have room for a multiple of four.
   static void compute(const double* __restrict length, double rate, int64_t count,
                       double* __restrict table, int64_t stride) {
     if constexpr (P == 0) {
       for (int64_t s = 0; s < count; ++s) table[s] = 1, table[stride + s] = 0;
     } else {
-      for (int64_t s = 0; s < count; ++s) {
-        const double r = std::min(rate * length[s], kFarthest), x = 2 * r;
-        const double decay = exp_below(-r);
-        double power = decay;
-        table[s] = power;
-        for (int m = 1; m < P; ++m) table[m * stride + s] = power = power * r * (1.0 / m);
+      for (int64_t s = 0; s < count; s += 4) {
+        const Four far = Four{} + kFarthest, distance = rate * four(length + s);
+        const Four r = distance > far ? far : distance, x = 2 * r;
+        const Four decay = exp_below(-r);
+        Four power = decay;
+        four(table + s) = power;
+        for (int m = 1; m < P; ++m)
+          four(table + m * stride + s) = power = power * r * (1.0 / m);
         // e⁻ˣ xᵏ/k!
-        double term[kGammas];
-        term[0] = decay * decay;
-        double all = term[0];
+        Four term[kGammas], all = decay * decay;
+        term[0] = all;
         for (int k = 1; k < kGammas; ++k) all += term[k] = term[k - 1] * x * (1.0 / k);
-        const double small = std::min(x, kSwitch);
-        double series = 1;
-        for (int k = 22; k > 0; --k) series = 1 + series * small * (1.0 / (kGammas + k));
-        const double below = term[kGammas - 1] * (small * (1.0 / kGammas)) * series;
-        double gamma = x < kSwitch ? below : 1 - all;
-        table[(P + kGammas - 1) * stride + s] = gamma;
+        const Four end = Four{} + kSwitch, small = x > end ? end : x;
+        Four series = Four{} + 1;
+        for (int k = kTerms; k > 0; --k) series = 1 + series * (small * (1.0 / (kGammas + k)));
+        const Four below = term[kGammas - 1] * (small * (1.0 / kGammas)) * series;
+        Four gamma = x < end ? below : 1 - all;
+        four(table + (P + kGammas - 1) * stride + s) = gamma;
         for (int a = kGammas - 1; a > 0; --a)
-          table[(P + a - 1) * stride + s] = gamma = gamma + term[a];
+          four(table + (P + a - 1) * stride + s) = gamma = gamma + term[a];
       }
     }
   }
@@ -162,6 +156,7 @@ class Steps {
     stretch_ = std::max<int64_t>(64, std::min<int64_t>(1024, fitting));
     few_ = used <= stretch_;
     capacity_ = few_ ? used : std::min(stretch_, states);
+    capacity_ = (capacity_ + 3) / 4 * 4;
     A_.assign(capacity_ * nn_, 0.0);
     Q_.assign(capacity_ * nn_, 0.0);
     if (back) {
