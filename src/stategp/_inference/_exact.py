@@ -108,9 +108,7 @@ def evidence(model: GP, data: View, inducing: States, limit: float = TRUSTED) ->
 
     total = at_states(seen.precision)
     average = at_states(seen.precision * seen.value) / jnp.where(total > 0, total, 1.0)
-    log_density, rounding = kernel_evidence(
-        kernel, data.lengths, average, total, which=data.which
-    )
+    log_density, rounding = kernel_evidence(kernel, data.lengths, average, total, which=data.which)
     apart = jnp.sum(seen.precision * (seen.value - average[data.first]) ** 2)
     value = log_density - (apart + seen.scale) / 2
     return if_within(limit, value, rounding + seen.beyond, data.total)

@@ -81,12 +81,15 @@ def _entries(blocks: list[Kernel], lengths: Float[Array, " steps"]) -> tuple[Arr
     """A and Q of blocks at steps of these lengths, row by row, block after block."""
     if not blocks:
         return (jnp.zeros((len(lengths) + 1, 0)),) * 2
-    entries: list[Transitions] = []
-    for group in group_blocks(Sum(*blocks)):
-        steps = jax.vmap(lambda block: step_transitions(block, lengths), out_axes=1)(group)
-        entries.append(jax.tree.map(lambda leaf: leaf.reshape(len(leaf), -1), steps))
-    A, Q = (jnp.concatenate(leaves, axis=1) for leaves in zip(*map(jax.tree.leaves, entries)))
-    return A, Q
+    parts = [
+        jax.vmap(lambda block: step_transitions(block, lengths), out_axes=1)(group)
+        for group in group_blocks(Sum(*blocks))
+    ]
+    rows = [[leaf.reshape(len(leaf), -1) for leaf in (part.A, part.Q)] for part in parts]
+    return (
+        jnp.concatenate([A for A, _ in rows], axis=1),
+        jnp.concatenate([Q for _, Q in rows], axis=1),
+    )
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(4, 5))

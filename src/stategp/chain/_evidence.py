@@ -1,7 +1,7 @@
 """The evidence of scalar observations, one at each state: a Kalman filter and its adjoint.
 
-On a CPU this is a compiled kernel (`_blocks`), which also knows blocks, closed forms, steps of equal
-length and steady states; elsewhere its twin in JAX (`_filter`).
+On a CPU this is a compiled kernel (`_blocks`), which also knows blocks, closed forms, steps of
+equal length and steady states; elsewhere its twin in JAX (`_filter`).
 """
 
 from typing import Any
@@ -44,7 +44,9 @@ def log_evidence(
     if _native.in_use(steps.A, emission, value, precision):
         packed, layout = given_steps(steps, emission, blocks or (len(emission),))
         return _compiled(packed, value, precision, which, layout, steady)
-    return filtered_evidence(Transitions(steps.A[which], steps.Q[which]), emission, value, precision)
+    return filtered_evidence(
+        Transitions(steps.A[which], steps.Q[which]), emission, value, precision
+    )
 
 
 def kernel_evidence(

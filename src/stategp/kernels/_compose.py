@@ -249,7 +249,7 @@ class Kronecker(Kernel):
         return self.left.covariance(lag) * self.right.covariance(lag)
 
 
-_MATERNS = {1: Matern12, 2: Matern32, 3: Matern52, 4: Matern72}
+_MATERNS: dict[int, Callable[..., Kernel]] = {1: Matern12, 2: Matern32, 3: Matern52, 4: Matern72}
 
 
 def kernel_in_closed_form(form: ClosedForm) -> Kernel:
