@@ -297,6 +297,10 @@ void run_any(const Series& series, const Arguments&... rest) {
     case 2: return run_evidence<8, false>(series, rest...);
     case 3: return run_evidence<12, false>(series, rest...);
     case 4: return run_evidence<16, false>(series, rest...);
+    case 5: return run_evidence<20, false>(series, rest...);
+    case 6: return run_evidence<24, false>(series, rest...);
+    case 7: return run_evidence<28, false>(series, rest...);
+    case 8: return run_evidence<32, false>(series, rest...);
     default: return run_evidence<0, false>(series, rest...);
   }
 }
