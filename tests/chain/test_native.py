@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
 from functools import partial
 
 import jax
@@ -14,13 +13,10 @@ import pytest
 import stategp as sg
 from stategp import _native, chain
 from stategp import kernels as k
-from stategp._native import _kernels
+
+from .twins import agree, both, in_jax, sum_of
 
 pytestmark = pytest.mark.skipif(bool(_native.problem()), reason=_native.problem())
-
-
-def sum_of(*kernels):
-    return sum(kernels[1:], start=kernels[0])
 
 
 KERNELS = {  # one for every size that is known to the compiler, some padded, some not
@@ -36,30 +32,6 @@ KERNELS = {  # one for every size that is known to the compiler, some padded, so
     18: sum_of(*(k.Matern52(lengthscale=float(i)) for i in range(1, 7))),
 }
 STATES = 12
-
-
-@contextmanager
-def in_jax():
-    """Inside, what is traced for the first time does not use the kernels."""
-    before, _kernels._PROBLEM = _kernels._PROBLEM, "compared with"
-    try:
-        yield
-    finally:
-        _kernels._PROBLEM = before
-
-
-def both(function, *arguments):
-    """The same function with and without the kernels, traced anew each time."""
-    compiled = jax.jit(partial(function))(*arguments)
-    with in_jax():
-        twin = jax.jit(partial(function))(*arguments)
-    return compiled, twin
-
-
-def agree(compiled, twin, tolerance=1e-11):
-    for ours, theirs in zip(jax.tree.leaves(compiled), jax.tree.leaves(twin), strict=True):
-        size = np.max(np.abs(theirs)) if np.size(theirs) else 0.0
-        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * size)
 
 
 def chain_of(dim, *, negative=False):

@@ -31,9 +31,8 @@ from stategp.chain import (
     Transitions,
     careful_log_evidence,
     careful_marginals,
-    log_evidence,
+    kernel_evidence,
     prior_transitions,
-    step_transitions,
 )
 from stategp.likelihoods import Gaussian
 from stategp.parameters import log_prior, to_vector, with_vector
@@ -109,14 +108,7 @@ def evidence(model: GP, data: View, inducing: States, limit: float = TRUSTED) ->
 
     total = at_states(seen.precision)
     average = at_states(seen.precision * seen.value) / jnp.where(total > 0, total, 1.0)
-    log_density, rounding = log_evidence(
-        step_transitions(kernel, data.lengths),
-        kernel.emission(),
-        average,
-        total,
-        which=data.which,
-        blocks=tuple(block.state_dim for block in kernel.blocks()),
-    )
+    log_density, rounding = kernel_evidence(kernel, data.lengths, average, total, which=data.which)
     apart = jnp.sum(seen.precision * (seen.value - average[data.first]) ** 2)
     value = log_density - (apart + seen.scale) / 2
     return if_within(limit, value, rounding + seen.beyond, data.total)

@@ -11,6 +11,7 @@ from stategp._inference._search import Search, Watch
 Vector = np.ndarray
 
 _NEAR = 1e-3  # how close to an edge, in the scale of a coordinate, counts as on it
+_REMEMBERED = 20  # steps that the optimiser's picture of the curvature is made from
 _RESTARTS = 5  # a line search that broke down is often cured by forgetting the past
 
 
@@ -81,7 +82,12 @@ class LBFGS(Search):
                 jac=True,
                 method="L-BFGS-B",
                 callback=lambda _: watch(self.best.value) if self.best else None,
-                options={"maxiter": left, "ftol": 1e-13, "gtol": self.gtol},
+                options={
+                    "maxiter": left,
+                    "ftol": 1e-13,
+                    "gtol": self.gtol,
+                    "maxcor": _REMEMBERED,
+                },
             )
             # The optimiser's own word is not enough: it may stop where no step helps any more.
             if self._is_flat(self.best):

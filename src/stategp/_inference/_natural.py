@@ -292,7 +292,7 @@ class Collapsed:
     def __call__(self, vector: Any) -> tuple[float, np.ndarray]:
         """Bound plus log prior, and its gradient; NaN where nothing works."""
         vector = on_device(np.asarray(vector))
-        view, guess = self.sight(with_vector(self.model, vector))
+        view, guess = self.sight.at(self.model, vector)
         if knows_evidence(self.model, view):
             self.state = None
             return careful(vector, self.model, view, self.data, self.inducing)

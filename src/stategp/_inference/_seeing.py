@@ -57,6 +57,12 @@ class Sight:
         assert self.view is not None
         return self.view, self.guess
 
+    def at(self, model: GP, vector: Float[Array, " parameters"]) -> tuple[View, Array]:
+        """The same for other hyperparameters; the model is not made where it does not matter."""
+        if self.view is not None and len(self.data) < self.few:
+            return self.view, self.guess
+        return self(with_vector(model, vector))
+
     def _serves(self, model: GP) -> bool:
         """Whether the view is good for a model, too."""
         if len(self.data) < self.few:

@@ -2,156 +2,115 @@
 // chain/_evidence.py, with three savings.
 //
 // - The parts of a sum of kernels are independent a priori: A and Q have blocks on their diagonal,
-//   and what lies outside of them is neither multiplied nor differentiated.
-// - Steps of equal length share A and Q, which are given once for each length.
+//   and what lies outside of them is neither multiplied nor differentiated (steps.hpp).
+// - Steps of equal length share A and Q.
 // - Steady state: where steps and precisions stay the same, the covariances stand still to rounding
 //   after a while, and from then on only the means move. On the way back the same holds for the
 //   information N that later observations have, in D = ½(r rᵀ − N).
 //
 // Memory is bounded: the way back needs the moments of every state, which are computed again from
-// those at the beginnings of stretches.
+// those at the beginnings of stretches. Moments of up to four dimensions live in registers.
 #pragma once
 
-#include "small.hpp"
+#include "steps.hpp"
 
 namespace stategp {
 
 struct Series {
   int64_t states;
   int d;
-  const double* A;       // lengths × d × d
-  const double* Q;       // lengths × d × d
-  const int32_t* which;  // states: the step that leads to each
-  const double* h;       // d
-  const double* value;   // states
+  const double* h;      // d
+  const double* value;  // states
   const double* precision;
-  const int64_t* blocks;  // sizes of the blocks of A and Q
-  int64_t block_count;
 };
 
 struct Derivatives {
-  double* A;  // lengths × d × d
-  double* Q;
-  double* h;
+  StepDerivatives steps;
+  double* h;  // or nothing, if not wanted
   double* value;
   double* precision;
 };
 
-constexpr int kLook = 8;             // states between two looks at whether covariances stand still
-constexpr double kStill = 2e-14;     // largest change of correlations over that many states
-constexpr size_t kStretch = 1 << 19; // doubles that are kept for the way back
+constexpr int kLook = 8;          // states between two looks at whether covariances stand still
+constexpr double kStill = 2e-14;  // largest change of correlations over that many states
 
-template <int N>
+// kFirst: f is the first component of the state. N is up to four, or rounded up to a multiple of it.
+template <int N, bool kFirst>
 class Evidence {
+  static_assert(N <= 4 || N % 4 == 0);
+
  public:
-  Evidence(Dim<N> s, const Series& series, int64_t lengths, bool steady)
+  Evidence(Dim<N> s, const Series& series, const StepTable& table, bool steady, bool back,
+           bool emission)
       : s_(s), series_(series), d_(series.d), n_(s.n()), nn_(n_ * n_), steady_(steady),
-        room_(12 * size_t(nn_) + 16 * n_), low_(n_), high_(n_) {
-    int begin = 0;
-    for (int64_t b = 0; b < series.block_count; ++b) {
-      const int end = begin + int(series.blocks[b]);
-      for (int i = begin; i < end; ++i) low_[i] = begin, high_[i] = end;
-      begin = end;
-    }
-    for (int i = begin; i < n_; ++i) low_[i] = high_[i] = 0;
-    // Beyond the last observation nothing is seen.
-    count_ = series.states;
-    while (count_ > 0 && series.precision[count_ - 1] == 0) --count_;
-    int64_t used = 0;
-    for (int64_t k = 0; k < count_; ++k) used = std::max<int64_t>(used, series.which[k] + 1);
-    lengths_ = lengths;
-    A_.resize(used * nn_);
-    Q_.resize(used * nn_);
-    for (int64_t k = 0; k < used; ++k) {
-      load_matrix(series.A + k * d_ * d_, d_, d_, d_, n_, A_.data() + k * nn_);
-      load_matrix(series.Q + k * d_ * d_, d_, d_, d_, n_, Q_.data() + k * nn_);
-    }
-    h_ = room_.take(n_);
+        back_(back), emission_(emission), count_(seen(series)), steps_(table, n_, count_, back),
+        which_(table.which), room_(11 * size_t(nn_) + 16 * n_) {
+    for (double** vector : {&zero_, &h_, &m_, &v_, &g_, &gain_, &xh_, &r_, &u_, &largest_, &root_, &dh_})
+      *vector = room_.take(n_);
+    for (double** matrix : {&P_, &T_, &X_, &Z_, &N_, &Y_, &last_look_, &sum_rr_})
+      *matrix = room_.take(nn_);
     load_vector(series.h, d_, n_, h_);
-    P_ = room_.take(nn_);
-    T_ = room_.take(nn_);
-    Z_ = room_.take(nn_);
-    X_ = room_.take(nn_);
-    last_look_ = room_.take(nn_);
-    N_ = room_.take(nn_);
-    Y_ = room_.take(nn_);
-    sum_rr_ = room_.take(nn_);
-    m_ = room_.take(n_);
-    g_ = room_.take(n_);
-    gain_ = room_.take(n_);
-    xh_ = room_.take(n_);
-    r_ = room_.take(n_);
-    u_ = room_.take(n_);
-    v_ = room_.take(n_);
-    sum_dg_ = room_.take(n_);
+    for (int i = 0; i < d_; ++i)
+      if (h_[i] != 0) picks_.push_back(i);
+    if (back_) {
+      surprise_.resize(count_);
+      variance_.resize(count_);
+      shrink_.resize(count_);
+      memory_.resize(kept_size() * std::min(count_, steps_.stretch()));
+    }
   }
 
   // log evidence and what rounding may have cost.
   void forward(double* log_density, double* rounding) {
-    surprise_.resize(count_);
-    variance_.resize(count_);
-    shrink_.resize(count_);
-    largest_.assign(n_, 0.0);
-    clear_state();
     int64_t k = 0;
     while (k < count_) {
-      const int64_t begin = k;
-      checkpoint(begin, false);
-      const int64_t end = std::min(count_, begin + stretch());
-      still_ = 0;
-      while (k < end && still_ < kLook) {
-        step(k, nullptr);
-        ++k;
-        look(k);
+      checkpoint(k, false);
+      const int64_t end = std::min(count_, k + steps_.stretch());
+      steps_.load(k, end);
+      bool still = false;
+      while (k < end && !still) {
+        const int64_t begin = k;
+        k = even(begin, end);
+        const bool repeated = k - begin == kLook;
+        if (repeated) std::memcpy(last_look_, P_, sizeof(double) * nn_);
+        advance<false>(begin, k);
+        still = repeated && stands_still(P_, last_look_);
       }
       segments_.back().end = k;
-      if (still_ >= kLook && k < count_ && repeats(k)) {
-        // The last step's covariances hold from here on.
+      if (still && k < count_ && repeats(k)) {
         checkpoint(k, true);
-        const double variance = variance_[k - 1], shrink = shrink_[k - 1];
-        const double* A = A_.data() + series_.which[k] * nn_;
-        const int64_t from = k;
-        while (k < count_ && (k == from || repeats(k))) {
-          carry_mean(A);
-          const double e = series_.value[k] - dot(s_, h_, v_);
-          for (int i = 0; i < n_; ++i) m_[i] = v_[i] + gain_[i] * e;
-          surprise_[k] = e;
-          variance_[k] = variance;
-          shrink_[k] = shrink;
-          ++k;
-        }
+        k = glide(k);
         segments_.back().end = k;
       }
     }
-    add_up(log_density, rounding);
+    *log_density = (logs_ + std::log(product_) - squares_) / 2;
+    *rounding = kEps * lost_;
   }
 
   void backward(const Derivatives& out) {
-    std::memset(r_, 0, sizeof(double) * n_);
-    std::memset(N_, 0, sizeof(double) * nn_);
-    std::memset(out.h, 0, sizeof(double) * d_);
     for (int64_t k = count_; k < series_.states; ++k) out.value[k] = out.precision[k] = 0;
-    dA_.assign(A_.size(), 0.0);
-    dQ_.assign(Q_.size(), 0.0);
-    dh_.assign(n_, 0.0);
     for (size_t s = segments_.size(); s-- > 0;) {
       const Segment& segment = segments_[s];
-      if (segment.frozen)
-        back_frozen(s, out);
-      else
-        back_general(s, out);
+      std::memcpy(P_, starts_.data() + segment.place, sizeof(double) * nn_);
+      std::memcpy(m_, starts_.data() + segment.place + nn_, sizeof(double) * n_);
+      if (segment.frozen) {
+        steps_.load(segment.begin, segment.begin + 1);
+        back_frozen(segment, out);
+      } else {
+        steps_.load(segment.begin, segment.end);
+        advance<true>(segment.begin, segment.end);
+        retreat(segment, out);
+      }
+      steps_.leave(out.steps);
     }
-    const int64_t used = int64_t(A_.size()) / nn_;
-    std::fill(out.A + used * d_ * d_, out.A + lengths_ * d_ * d_, 0.0);
-    std::fill(out.Q + used * d_ * d_, out.Q + lengths_ * d_ * d_, 0.0);
-    for (int64_t k = 0; k < used; ++k) {
-      store_matrix(dA_.data() + k * nn_, n_, d_, d_, out.A + k * d_ * d_, d_);
-      store_matrix(dQ_.data() + k * nn_, n_, d_, d_, out.Q + k * d_ * d_, d_);
-    }
-    std::memcpy(out.h, dh_.data(), sizeof(double) * d_);
+    steps_.finish(out.steps);
+    if (emission_) std::memcpy(out.h, dh_, sizeof(double) * d_);
   }
 
  private:
+  static constexpr bool kTiny = N > 0 && N <= 4;
+  static constexpr int kNear = kTiny ? N * N : 1, kClose = kTiny ? N : 1;
+
   struct Segment {
     int64_t begin, end;
     bool frozen;
@@ -159,81 +118,15 @@ class Evidence {
   };
   // What the way back needs of a state.
   struct Kept {
-    double *P, *m, *predicted, *predicted_mean;  // before the step, and before the observation
+    double *PA, *m, *g;  // P Aᵀ and m before the step, covariance of the state and f after it
+    double *predicted, *predicted_mean;
   };
 
-  size_t kept_size() const { return 2 * size_t(nn_) + 2 * n_; }
-  int64_t stretch() const { return std::max<int64_t>(16, kStretch / kept_size()); }
-  Kept kept(int64_t offset) {
-    double* base = memory_.data() + offset * kept_size();
-    return {base, base + nn_, base + nn_ + n_, base + 2 * nn_ + n_};
-  }
-
-  void clear_state() {
-    std::memset(P_, 0, sizeof(double) * nn_);
-    std::memset(m_, 0, sizeof(double) * n_);
-    segments_.clear();
-    starts_.clear();
-  }
-
-  void checkpoint(int64_t begin, bool frozen) {
-    segments_.push_back({begin, begin, frozen, starts_.size()});
-    starts_.insert(starts_.end(), P_, P_ + nn_);
-    starts_.insert(starts_.end(), m_, m_ + n_);
-    if (frozen) starts_.insert(starts_.end(), Z_, Z_ + nn_);  // the predicted covariance
-  }
-
-  bool repeats(int64_t k) const {
-    return k > 0 && series_.which[k] == series_.which[k - 1] &&
-           series_.precision[k] == series_.precision[k - 1];
-  }
-
-  // Whether covariances stand still, looked at now and then. Here P_ is the state after k steps.
-  void look(int64_t k) {
-    if (!steady_) return;
-    if (k < 2 || !repeats(k - 1)) {
-      still_ = 0;
-      looked_ = -1;
-      return;
-    }
-    if (looked_ < 0) {
-      looked_ = k;
-      std::memcpy(last_look_, P_, sizeof(double) * nn_);
-      return;
-    }
-    if (k - looked_ < kLook) return;
-    bool still = true;
-    for (int i = 0; i < d_ && still; ++i)
-      for (int j = 0; j <= i && still; ++j) {
-        const double change = P_[i * n_ + j] - last_look_[i * n_ + j];
-        still = change * change <= kStill * kStill * P_[i * n_ + i] * P_[j * n_ + j];
-      }
-    still_ = still ? kLook : 0;
-    looked_ = k;
-    std::memcpy(last_look_, P_, sizeof(double) * nn_);
-  }
-
-  // out = A in, or Aᵀ in, A with blocks on its diagonal
-  template <bool kTransposed = false>
-  void times_blocks(const double* __restrict A, const double* __restrict in,
-                    double* __restrict out) const {
-    if constexpr (N > 0 && N <= 4) {
-      product_here<kTransposed>(s_, A, in, out);
-    } else {
-      const int n = size();
-      for (int i = 0; i < n; ++i) {
-        const int low = low_[i], high = high_[i];
-        double fixed[N > 0 ? N : 1];
-        double* __restrict row = N > 0 ? fixed : out + i * n;
-        for (int j = 0; j < n; ++j) row[j] = 0;
-        for (int k = low; k < high; ++k) {
-          const double factor = kTransposed ? A[k * n + i] : A[i * n + k];
-          for (int j = 0; j < n; ++j) row[j] += factor * in[k * n + j];
-        }
-        if constexpr (N > 0)
-          for (int j = 0; j < n; ++j) out[i * n + j] = row[j];
-      }
-    }
+  // Beyond the last observation nothing is seen.
+  static int64_t seen(const Series& series) {
+    int64_t count = series.states;
+    while (count > 0 && series.precision[count - 1] == 0) --count;
+    return count;
   }
 
   int size() const {
@@ -243,297 +136,531 @@ class Evidence {
       return n_;
   }
 
-  // v_ = A m_
-  void carry_mean(const double* __restrict A) {
-    const int n = size();
-    for (int i = 0; i < n; ++i) {
-      double sum = 0;
-      if constexpr (N > 0 && N <= 4)
-        for (int k = 0; k < N; ++k) sum += A[i * N + k] * m_[k];
-      else
-        for (int k = low_[i]; k < high_[i]; ++k) sum += A[i * n + k] * m_[k];
-      v_[i] = sum;
-    }
+  size_t kept_size() const {
+    return size_t(nn_) + 2 * n_ + (emission_ ? size_t(nn_) + n_ : 0);
+  }
+  Kept kept(int64_t offset) {
+    double* base = memory_.data() + offset * kept_size();
+    return {base, base + nn_, base + nn_ + n_, base + nn_ + 2 * n_, base + 2 * nn_ + 2 * n_};
   }
 
-  // From the moments after observation k − 1 to those after observation k.
-  void step(int64_t k, const Kept* keep) {
-    const int n = size();
-    const double* __restrict A = A_.data() + series_.which[k] * nn_;
-    const double* __restrict Q = Q_.data() + series_.which[k] * nn_;
-    if (keep) {
-      std::memcpy(keep->P, P_, sizeof(double) * nn_);
-      std::memcpy(keep->m, m_, sizeof(double) * n_);
-    }
-    times_blocks(A, P_, T_);
-    transpose(s_, T_, X_);
-    times_blocks(A, X_, Z_);
-    for (int i = 0; i < n; ++i)
-      for (int j = i; j < n; ++j) {
-        const double predicted = Z_[i * n + j] + Q[i * n + j];
-        Z_[i * n + j] = predicted;
-        Z_[j * n + i] = predicted;
-      }
-    carry_mean(A);
-    if (keep) {
-      std::memcpy(keep->predicted, Z_, sizeof(double) * nn_);
-      std::memcpy(keep->predicted_mean, v_, sizeof(double) * n_);
-    }
-    const double j = series_.precision[k];
-    apply(s_, Z_, h_, g_);
-    const double variance = dot(s_, h_, g_);
-    const double shrink = 1 / (1 + j * variance), weight = j * shrink;
-    const double e = series_.value[k] - dot(s_, h_, v_);
-    surprise_[k] = e;
-    variance_[k] = variance;
-    shrink_[k] = shrink;
-    for (int i = 0; i < n; ++i) {
-      largest_[i] = std::max(largest_[i], Z_[i * n + i]);
-      gain_[i] = weight * g_[i];
-      m_[i] = v_[i] + gain_[i] * e;
-    }
-    // Joseph's form: (I − gain hᵀ) P (I − gain hᵀ)ᵀ + gain gainᵀ / j
-    for (int i = 0; i < n; ++i)
-      for (int l = 0; l < n; ++l) X_[i * n + l] = Z_[i * n + l] - gain_[i] * g_[l];
-    apply(s_, X_, h_, xh_);
-    for (int i = 0; i < n; ++i)
-      for (int l = i; l < n; ++l) {
-        const double updated =
-            X_[i * n + l] - xh_[i] * gain_[l] + gain_[i] * (shrink * g_[l]);
-        P_[i * n + l] = updated;
-        P_[l * n + i] = updated;
-      }
+  void checkpoint(int64_t begin, bool frozen) {
+    if (!back_) starts_.clear(), segments_.clear();
+    segments_.push_back({begin, begin, frozen, starts_.size()});
+    starts_.insert(starts_.end(), P_, P_ + nn_);
+    starts_.insert(starts_.end(), m_, m_ + n_);
+    if (frozen) starts_.insert(starts_.end(), Z_, Z_ + nn_);  // the predicted covariance
   }
 
-  void add_up(double* log_density, double* rounding) {
-    double logs = 0, product = 1, squares = 0;
-    const int n = n_;
-    // |h A| for every length of a step, weighed by the largest standard deviations there were.
-    const int64_t lengths = int64_t(A_.size()) / nn_;
-    int used = 0;
-    for (int i = 0; i < n; ++i) used += h_[i] != 0;
-    std::vector<double> through(lengths);
-    for (int64_t l = 0; l < lengths; ++l) {
-      const double* A = A_.data() + l * nn_;
-      double sum = 0;
-      for (int i = 0; i < n; ++i) {
-        if (used == 1 && h_[i] != 0) continue;
-        double entry = 0;
-        for (int k = low_[i]; k < high_[i]; ++k) entry += h_[k] * A[k * n + i];
-        sum += std::abs(entry) * std::sqrt(largest_[i]);
-      }
-      through[l] = sum * sum;
+  bool repeats(int64_t k) const {
+    return k > 0 && which_[k] == which_[k - 1] && series_.precision[k] == series_.precision[k - 1];
+  }
+
+  // The end of the states that are next: all up to the first that repeats the one before, or, from
+  // such a state on, those that do, but not more than after which to look.
+  int64_t even(int64_t begin, int64_t end) const {
+    if (!steady_) return end;
+    int64_t k = begin + 1;
+    if (repeats(begin)) {
+      end = std::min(end, begin + kLook);
+      while (k < end && repeats(k)) ++k;
+    } else {
+      while (k < end && !repeats(k)) ++k;
     }
-    double lost = 0;
-    for (int64_t k = 0; k < count_; ++k) {
-      const double shrink = shrink_[k], e = surprise_[k], y = series_.value[k];
-      const double weight = series_.precision[k] * shrink, square = weight * e * e;
-      squares += square;
-      if (shrink > 1e-100) {
-        product *= shrink;
-        if (product < 1e-200) logs += std::log(product), product = 1;
+    return k;
+  }
+
+  bool stands_still(const double* now, const double* before) const {
+    for (int i = 0; i < d_; ++i)
+      for (int j = 0; j <= i; ++j) {
+        const double change = now[i * n_ + j] - before[i * n_ + j];
+        if (!(change * change <=
+              kStill * kStill * std::abs(now[i * n_ + i] * now[j * n_ + j])))
+          return false;
+      }
+    return true;
+  }
+
+  // out = A in, or Aᵀ in, plus `added` if there is any
+  template <bool kTransposed = false>
+  void times_blocks(const double* __restrict A, const double* __restrict in,
+                    double* __restrict out, const double* __restrict added = nullptr) const {
+    const int n = size();
+    const int* __restrict from = (kTransposed ? steps_.low : steps_.first).data();
+    const int* __restrict to = (kTransposed ? steps_.until : steps_.high).data();
+    for (int i = 0; i < n; ++i) {
+      const double* __restrict start = added ? added + i * n : zero_;
+      if constexpr (!kTiny && N > 0) {
+        Four row[N / 4];
+        for (int j = 0; j < N / 4; ++j) row[j] = four(start + 4 * j);
+        for (int k = from[i]; k < to[i]; ++k) {
+          const double factor = kTransposed ? A[k * n + i] : A[i * n + k];
+          for (int j = 0; j < N / 4; ++j) row[j] += factor * four(in + k * n + 4 * j);
+        }
+        for (int j = 0; j < N / 4; ++j) four(out + i * n + 4 * j) = row[j];
       } else {
-        logs += std::log(shrink);
+        std::memcpy(out + i * n, start, sizeof(double) * n);
+        for (int k = from[i]; k < to[i]; ++k)
+          add_scaled(s_, kTransposed ? A[k * n + i] : A[i * n + k], in + k * n, out + i * n);
       }
-      const double blurred = (variance_[k] + through[series_.which[k]]) * (1 + square);
-      lost += weight * (blurred + std::abs(e) * (std::abs(y) + std::abs(y - e)));
     }
-    *log_density = (logs + std::log(product) - squares) / 2;
-    *rounding = kEps * lost;
+  }
+
+  // C h for a symmetric C
+  void times_emission(const double* __restrict C, double* __restrict out) const {
+    const int n = size();
+    if constexpr (kFirst) {
+      for (int i = 0; i < n; ++i) out[i] = C[i];
+    } else if constexpr (kTiny) {
+      for (int i = 0; i < n; ++i) {
+        out[i] = 0;
+        for (int k = 0; k < n; ++k) out[i] += C[i * n + k] * h_[k];
+      }
+    } else {
+      for (int i = 0; i < n; ++i) out[i] = 0;
+      for (int k : picks_) add_scaled(s_, h_[k], C + k * n, out);
+    }
+  }
+
+  // h A
+  void times_rows(const double* __restrict A, double* __restrict out) const {
+    const int n = size();
+    for (int i = 0; i < n; ++i) out[i] = 0;
+    for (int k : picks_)
+      for (int i = 0; i < n; ++i) out[i] += h_[k] * A[k * n + i];
+  }
+
+  double on_emission(const double* __restrict vector) const {
+    if constexpr (kFirst) {
+      return vector[0];
+    } else if constexpr (kTiny) {
+      return dot(s_, vector, h_);
+    } else {
+      double sum = 0;
+      for (int k : picks_) sum += h_[k] * vector[k];
+      return sum;
+    }
+  }
+
+  // From the moments before the step to state `begin` to those after the observation of state
+  // `end` − 1.
+  template <bool kKeep>
+  void advance(int64_t begin, int64_t end) {
+    const int n = size();
+    double near[4][kNear] = {}, close[5][kClose] = {};
+    double* __restrict P = kTiny ? near[0] : P_;
+    double* __restrict T = kTiny ? near[1] : T_;
+    double* __restrict X = kTiny ? near[2] : X_;
+    double* __restrict Z = kTiny ? near[3] : Z_;
+    double* __restrict m = kTiny ? close[0] : m_;
+    double* __restrict v = kTiny ? close[1] : v_;
+    double* __restrict g = kTiny ? close[2] : g_;
+    double* __restrict gain = kTiny ? close[3] : gain_;
+    double* __restrict xh = kTiny ? close[4] : xh_;
+    if constexpr (kTiny) {
+      for (int i = 0; i < N * N; ++i) P[i] = P_[i];
+      for (int i = 0; i < N; ++i) m[i] = m_[i];
+    }
+    for (int64_t k = begin; k < end; ++k) {
+      const double* __restrict A = steps_.A(k);
+      const double* __restrict Q = steps_.Q(k);
+      [[maybe_unused]] Kept keep{};
+      if constexpr (kKeep) {
+        keep = kept(k - begin);
+        for (int i = 0; i < n; ++i) keep.m[i] = m[i];
+      }
+      if constexpr (kTiny) {
+        for (int i = 0; i < N; ++i)
+          for (int j = 0; j < N; ++j) {
+            double sum = 0;
+            for (int l = 0; l < N; ++l) sum += A[i * N + l] * P[l * N + j];
+            T[i * N + j] = sum;
+            if constexpr (kKeep) keep.PA[j * N + i] = sum;
+          }
+        for (int i = 0; i < N; ++i) {
+          v[i] = 0;
+          for (int l = 0; l < N; ++l) v[i] += A[i * N + l] * m[l];
+          for (int j = i; j < N; ++j) {
+            double sum = Q[i * N + j];
+            for (int l = 0; l < N; ++l) sum += T[i * N + l] * A[j * N + l];
+            Z[i * N + j] = Z[j * N + i] = sum;
+          }
+        }
+      } else {
+        double* __restrict PA = kKeep ? keep.PA : X;
+        times_blocks(A, P, T);
+        transpose(s_, T, PA);
+        times_blocks(A, PA, Z, Q);
+        mirror(s_, Z);
+        carry_mean(A, m, v);
+      }
+      if constexpr (kKeep)
+        if (emission_) {
+          for (int i = 0; i < n * n; ++i) keep.predicted[i] = Z[i];
+          for (int i = 0; i < n; ++i) keep.predicted_mean[i] = v[i];
+        }
+      const double j = series_.precision[k];
+      times_emission(Z, g);
+      const double variance = on_emission(g), shrink = 1 / (1 + j * variance);
+      const double weight = j * shrink, e = series_.value[k] - on_emission(v);
+      // Joseph's form: (I − gain hᵀ) P (I − gain hᵀ)ᵀ + gain gainᵀ / j. Its left half, X, is not
+      // kept; xh = X h.
+      for (int i = 0; i < n; ++i) {
+        gain[i] = weight * g[i];
+        m[i] = v[i] + gain[i] * e;
+        v[i] = shrink * g[i];
+      }
+      if constexpr (kTiny) {
+        for (int i = 0; i < N; ++i) {
+          xh[i] = kFirst ? Z[i] - gain[i] * g[0] : 0.0;
+          for (int l = 0; l < (kFirst ? 0 : N); ++l)
+            xh[i] += h_[l] * (Z[i * N + l] - gain[i] * g[l]);
+        }
+        for (int i = 0; i < N; ++i)
+          for (int l = i; l < N; ++l)
+            P[i * N + l] = P[l * N + i] =
+                (Z[i * N + l] - gain[i] * g[l]) - xh[i] * gain[l] + gain[i] * v[l];
+      } else {
+        for (int i = 0; i < n; ++i) xh[i] = 0;
+        for (int l : picks_)
+          for (int i = 0; i < n; i += 4)
+            four(xh + i) += h_[l] * (four(Z + l * n + i) - gain[l] * four(g + i));
+        for (int i = 0; i < n; ++i)
+          for (int l = 0; l < n; l += 4)
+            four(P + i * n + l) = (four(Z + i * n + l) - gain[i] * four(g + l)) -
+                                  xh[i] * four(gain + l) + gain[i] * four(v + l);
+      }
+      if constexpr (kKeep) {
+        for (int i = 0; i < n; ++i) keep.g[i] = g[i];
+      } else {
+        for (int i = 0; i < n; ++i)
+          if (Z[i * n + i] > largest_[i]) grow(i, Z[i * n + i]);
+        add_up(k, e, variance, shrink, through(A));
+      }
+    }
+    if constexpr (kTiny) {
+      for (int i = 0; i < N * N; ++i) P_[i] = P[i], Z_[i] = Z[i];
+      for (int i = 0; i < N; ++i) m_[i] = m[i], gain_[i] = gain[i];
+    }
+  }
+
+  // The largest variance there has been. If f is a component of the state, Joseph's form keeps that
+  // variance to its last digits.
+  void grow(int i, double variance) {
+    largest_[i] = variance;
+    root_[i] = picks_.size() == 1 && h_[i] != 0 ? 0.0 : std::sqrt(variance);
+  }
+
+  // |h A|, weighed by the largest standard deviations there have been, squared.
+  double through(const double* __restrict A) {
+    const int n = size();
+    double sum = 0;
+    if constexpr (kFirst) {
+      for (int i = 0; i < n; ++i) sum += std::abs(A[i]) * root_[i];
+    } else {
+      double* __restrict row = Y_;
+      times_rows(A, row);
+      for (int i = 0; i < n; ++i) sum += std::abs(row[i]) * root_[i];
+    }
+    return sum * sum;
+  }
+
+  void add_up(int64_t k, double e, double variance, double shrink, double through) {
+    const double weight = series_.precision[k] * shrink, square = weight * e * e;
+    const double y = series_.value[k];
+    squares_ += square;
+    if (shrink > 1e-100) {
+      product_ *= shrink;
+      if (product_ < 1e-200) logs_ += std::log(product_), product_ = 1;
+    } else {
+      logs_ += std::log(shrink);
+    }
+    const double blurred = (variance + through) * (1 + square);
+    lost_ += weight * (blurred + std::abs(e) * (std::abs(y) + std::abs(y - e)));
+    if (back_) {
+      surprise_[k] = e;
+      variance_[k] = variance;
+      shrink_[k] = shrink;
+    }
+  }
+
+  // On with the covariances of the last step as long as steps and precisions repeat it.
+  int64_t glide(int64_t k) {
+    const double* A = steps_.A(k - 1);
+    const double variance = on_emission_of(Z_), blur = through(A);
+    const double shrink = 1 / (1 + series_.precision[k] * variance);
+    do {
+      carry_mean(A, m_, v_);
+      const double e = series_.value[k] - on_emission(v_);
+      for (int i = 0; i < n_; ++i) m_[i] = v_[i] + gain_[i] * e;
+      add_up(k, e, variance, shrink, blur);
+      ++k;
+    } while (k < count_ && repeats(k));
+    return k;
+  }
+
+  double on_emission_of(const double* covariance) {
+    times_emission(covariance, g_);
+    return on_emission(g_);
+  }
+
+  // v = A m
+  void carry_mean(const double* __restrict A, const double* __restrict m,
+                  double* __restrict v) const {
+    const int n = size();
+    for (int i = 0; i < n; ++i) {
+      double sum = 0;
+      for (int k = steps_.first[i]; k < steps_.high[i]; ++k) sum += A[i * n + k] * m[k];
+      v[i] = sum;
+    }
   }
 
   // --- back ------------------------------------------------------------------------------------
 
-  void resume(const Segment& segment) {
-    const double* start = starts_.data() + segment.place;
-    std::memcpy(P_, start, sizeof(double) * nn_);
-    std::memcpy(m_, start + nn_, sizeof(double) * n_);
-  }
-
-  void back_general(size_t number, const Derivatives& out) {
-    const Segment segment = segments_[number];
-    resume(segment);
-    memory_.resize((segment.end - segment.begin) * kept_size());
-    for (int64_t k = segment.begin; k < segment.end; ++k) {
-      const Kept keep = kept(k - segment.begin);
-      step(k, &keep);
+  void retreat(const Segment& segment, const Derivatives& out) {
+    double near[3][kNear], close[3][kClose];
+    double* N_now = kTiny ? near[0] : N_;
+    double* r = kTiny ? close[0] : r_;
+    if constexpr (kTiny) {
+      for (int i = 0; i < N * N; ++i) N_now[i] = N_[i];
+      for (int i = 0; i < N; ++i) r[i] = r_[i];
     }
+    double* Y = kTiny ? near[1] : Y_;
+    double* X = kTiny ? near[2] : X_;
+    double* u = kTiny ? close[1] : u_;
+    double* xh = kTiny ? close[2] : xh_;
     for (int64_t k = segment.end - 1; k >= segment.begin; --k) {
       const Kept keep = kept(k - segment.begin);
-      const double* A = A_.data() + series_.which[k] * nn_;
-      apply(s_, keep.predicted, h_, g_);
-      observe_back(k, keep.predicted_mean, out);
-      for (int i = 0; i < n_; ++i) u_[i] = sum_dg_[i];
-      apply(s_, keep.predicted, u_, xh_);
-      for (int i = 0; i < n_; ++i) dh_[i] += xh_[i];
-      times_blocks(A, keep.P, T_);
-      step_derivatives(k, T_, keep.m, 1.0, nullptr);
-      through_step(A, true);
+      const double* __restrict A = steps_.A(k);
+      times_symmetric(s_, N_now, keep.g, u);
+      const double on_information = dot(s_, keep.g, u);
+      observe_back(k, keep.g, r, u, on_information, keep.predicted, keep.predicted_mean, out, xh);
+      inform_back(k, keep.g, u, N_now, xh);
+      spread(N_now, r, Y);
+      step_derivatives(k, Y, keep.PA, r, keep.m);
+      pull_back(A, r, xh);
+      if constexpr (kTiny) {
+        for (int i = 0; i < N; ++i)
+          for (int l = 0; l < N; ++l) {
+            double sum = 0;
+            for (int q = 0; q < N; ++q) sum += N_now[i * N + q] * A[q * N + l];
+            X[i * N + l] = sum;
+          }
+        for (int i = 0; i < N; ++i)
+          for (int l = i; l < N; ++l) {
+            double sum = 0;
+            for (int q = 0; q < N; ++q) sum += A[q * N + i] * X[q * N + l];
+            N_now[i * N + l] = N_now[l * N + i] = sum;
+          }
+      } else {
+        information_back(A, N_now, Y, X);
+      }
+    }
+    if constexpr (kTiny) {
+      for (int i = 0; i < N * N; ++i) N_[i] = N_now[i];
+      for (int i = 0; i < N; ++i) r_[i] = r[i];
     }
   }
 
-  // Derivatives of observation k, then r and N before it. Leaves in sum_dg_ what multiplies the
-  // predicted covariance in the derivative of h.
-  void observe_back(int64_t k, const double* __restrict predicted_mean, const Derivatives& out,
-                    bool information = true) {
+  // Derivatives of observation k, then r before it; u = N g.
+  void observe_back(int64_t k, const double* __restrict g, double* __restrict r,
+                    const double* __restrict u, double on_information,
+                    const double* __restrict predicted, const double* __restrict predicted_mean,
+                    const Derivatives& out, double* __restrict xh) {
     const int n = size();
     const double e = surprise_[k], v = variance_[k], shrink = shrink_[k];
     const double weight = series_.precision[k] * shrink, pull = weight * e;
-    const double on_mean = dot(s_, r_, g_);
-    if (information) {
-      apply(s_, N_, g_, u_);
-      on_information_ = dot(s_, g_, u_);
-    }
-    const double d_weight = e * on_mean - (on_mean * on_mean - on_information_) / 2 - e * e / 2;
+    const double on_mean = dot(s_, r, g);
+    const double d_weight = e * on_mean - (on_mean * on_mean - on_information) / 2 - e * e / 2;
     const double d_value = weight * on_mean - pull;
-    const double d_variance = -weight * weight * d_weight - weight / 2;
     out.value[k] = d_value;
     out.precision[k] = shrink * shrink * d_weight - v * shrink / 2;
-    for (int i = 0; i < n; ++i) {
-      sum_dg_[i] = pull * r_[i] - weight * (r_[i] * on_mean - u_[i]);
-      dh_[i] += 2 * d_variance * g_[i] - d_value * predicted_mean[i];
-      r_[i] += (pull - weight * on_mean) * h_[i];
+    if (emission_) {
+      const double d_variance = -weight * weight * d_weight - weight / 2;
+      double* __restrict d_g = T_;
+      for (int i = 0; i < n; ++i) d_g[i] = pull * r[i] - weight * (r[i] * on_mean - u[i]);
+      apply(s_, predicted, d_g, xh);
+      for (int i = 0; i < n; ++i)
+        dh_[i] += xh[i] + 2 * d_variance * g[i] - d_value * predicted_mean[i];
     }
-    if (!information) return;
-    // N before it: (I − gain hᵀ)ᵀ N (I − gain hᵀ) + weight h hᵀ, where u = N g
-    for (int i = 0; i < n; ++i)
-      for (int l = 0; l < n; ++l) Y_[i * n + l] = N_[i * n + l] - h_[i] * (weight * u_[l]);
-    apply(s_, Y_, g_, xh_);
-    for (int i = 0; i < n; ++i)
-      for (int l = 0; l < n; ++l)
-        N_[i * n + l] = Y_[i * n + l] - weight * (xh_[i] - h_[i]) * h_[l];
+    const double on_f = pull - weight * on_mean;
+    if constexpr (kFirst)
+      r[0] += on_f;
+    else
+      for (int i = 0; i < n; ++i) r[i] += on_f * h_[i];
   }
 
-  // Adds the derivatives in A and Q of `times` steps of the same kind, T = A P before the step. With
-  // `squares`, Σ r rᵀ stands in for r rᵀ.
-  void step_derivatives(int64_t k, const double* __restrict T, const double* __restrict mean,
-                        double times, const double* __restrict squares) {
+  // N before observation k: (I − gain hᵀ)ᵀ N (I − gain hᵀ) + weight h hᵀ, where u = N g
+  void inform_back(int64_t k, const double* __restrict g, const double* __restrict u,
+                   double* __restrict N_now, double* __restrict xh) const {
     const int n = size();
-    double* __restrict dA = dA_.data() + series_.which[k] * nn_;
-    double* __restrict dQ = dQ_.data() + series_.which[k] * nn_;
-    if (squares) {
-      for (int i = 0; i < nn_; ++i) Y_[i] = squares[i] - times * N_[i];
+    const double weight = series_.precision[k] * shrink_[k];
+    if constexpr (kFirst) {
+      for (int l = 0; l < n; ++l) N_now[l] -= weight * u[l];
+      apply(s_, N_now, g, xh);
+      for (int i = 0; i < n; ++i) N_now[i * n] -= weight * (xh[i] - (i == 0));
+    } else if constexpr (kTiny) {
+      for (int i = 0; i < n; ++i)
+        for (int l = 0; l < n; ++l) N_now[i * n + l] -= h_[i] * (weight * u[l]);
+      apply(s_, N_now, g, xh);
+      for (int i = 0; i < n; ++i)
+        for (int l = 0; l < n; ++l) N_now[i * n + l] -= weight * (xh[i] - h_[i]) * h_[l];
+    } else {
+      // Other rows change in the columns of these only.
+      for (int i : picks_) {
+        double* row = N_now + i * n;
+        add_scaled(s_, -h_[i] * weight, u, row);
+        add_scaled(s_, -weight * (dot(s_, row, g) - h_[i]), h_, row);
+      }
+      for (int i : picks_)
+        for (int l = 0; l < n; ++l) N_now[l * n + i] = N_now[i * n + l];
+    }
+  }
+
+  // Y = r rᵀ − N
+  void spread(const double* __restrict N_now, const double* __restrict r,
+              double* __restrict Y) const {
+    const int n = size();
+    if constexpr (kTiny) {
+      for (int i = 0; i < n; ++i)
+        for (int l = 0; l < n; ++l) Y[i * n + l] = r[i] * r[l] - N_now[i * n + l];
     } else {
       for (int i = 0; i < n; ++i)
-        for (int l = 0; l < n; ++l) Y_[i * n + l] = r_[i] * r_[l] - N_[i * n + l];
-    }
-    for (int i = 0; i < n; ++i) {
-      const int low = low_[i], high = high_[i];
-      for (int l = low; l < high; ++l) dQ[i * n + l] += Y_[i * n + l] / 2;
-      for (int q = 0; q < n; ++q) {
-        const double factor = Y_[i * n + q];
-        for (int l = low; l < high; ++l) dA[i * n + l] += factor * T[q * n + l];
-      }
-      if (mean)
-        for (int l = low; l < high; ++l) dA[i * n + l] += r_[i] * mean[l];
+        for (int l = 0; l < n; l += 4)
+          four(Y + i * n + l) = r[i] * four(r + l) - four(N_now + i * n + l);
     }
   }
 
-  // r and N before the step.
-  void through_step(const double* __restrict A, bool information) {
+  // Adds the derivatives in A and Q of steps of the kind of step k. Y is the sum of r rᵀ − N.
+  void step_derivatives(int64_t k, const double* __restrict Y, const double* __restrict PA,
+                        const double* __restrict r, const double* __restrict mean) {
     const int n = size();
-    for (int i = 0; i < n; ++i) xh_[i] = 0;
-    for (int i = 0; i < n; ++i)
-      for (int l = low_[i]; l < high_[i]; ++l) xh_[l] += A[i * n + l] * r_[i];
-    for (int i = 0; i < n; ++i) r_[i] = xh_[i];
-    if (!information) return;
-    times_blocks<true>(A, N_, Y_);
-    transpose(s_, Y_, X_);
-    times_blocks<true>(A, X_, N_);
-    symmetrise(s_, N_);
+    double* __restrict dA = steps_.dA(k);
+    double* __restrict dQ = steps_.dQ(k);
+    if constexpr (kTiny) {
+      for (int i = 0; i < N; ++i)
+        for (int l = 0; l < N; ++l) {
+          double sum = mean ? r[i] * mean[l] : 0.0;
+          for (int q = 0; q < N; ++q) sum += Y[i * N + q] * PA[l * N + q];
+          dA[i * N + l] += sum;
+          dQ[i * N + l] += Y[i * N + l] / 2;
+        }
+    } else {
+      for (int i = 0; i < n; ++i) {
+        for (int l = steps_.low[i]; l < steps_.high[i]; ++l) dQ[i * n + l] += Y[i * n + l] / 2;
+        for (int l = steps_.first[i]; l < steps_.high[i]; ++l)
+          dA[i * n + l] += dot(s_, Y + i * n, PA + l * n) + (mean ? r[i] * mean[l] : 0.0);
+      }
+    }
   }
 
-  void back_frozen(size_t number, const Derivatives& out) {
-    const Segment segment = segments_[number];
-    resume(segment);
+  // r before the step.
+  void pull_back(const double* __restrict A, double* __restrict r, double* __restrict xh) {
+    const int n = size();
+    if constexpr (kTiny) {
+      for (int l = 0; l < N; ++l) {
+        xh[l] = 0;
+        for (int i = 0; i < N; ++i) xh[l] += A[i * N + l] * r[i];
+      }
+    } else {
+      for (int l = 0; l < n; ++l) {
+        double sum = 0;
+        for (int i = steps_.low[l]; i < steps_.until[l]; ++i) sum += A[i * n + l] * r[i];
+        xh[l] = sum;
+      }
+    }
+    for (int i = 0; i < n; ++i) r[i] = xh[i];
+  }
+
+  // N before the step.
+  void information_back(const double* A, double* N_now, double* Y, double* X) const {
+    times_blocks<true>(A, N_now, Y);
+    transpose(s_, Y, X);
+    times_blocks<true>(A, X, N_now);
+    mirror(s_, N_now);
+  }
+
+  void back_frozen(const Segment& segment, const Derivatives& out) {
+    const int n = size();
     const double* predicted = starts_.data() + segment.place + nn_ + n_;
     const int64_t begin = segment.begin, length = segment.end - begin;
-    const double* A = A_.data() + series_.which[begin] * nn_;
+    const double* A = steps_.A(begin);
     const double weight = series_.precision[begin] * shrink_[begin];
-    apply(s_, predicted, h_, g_);
+    times_emission(predicted, g_);
     for (int i = 0; i < n_; ++i) gain_[i] = weight * g_[i];
-    std::vector<double> frozen_P(P_, P_ + nn_);
-    std::vector<double> AP(nn_);
-    times_blocks(A, frozen_P.data(), AP.data());
-    // Means, from the beginning in pieces that are kept.
+    std::vector<double> PA(nn_);
+    times_blocks(A, P_, T_);
+    transpose(s_, T_, PA.data());
+    // Means, from the beginning, which are kept.
     std::vector<double> means(size_t(length) * 2 * n_);
     for (int64_t k = 0; k < length; ++k) {
       double* at = means.data() + k * 2 * n_;
       std::memcpy(at, m_, sizeof(double) * n_);
-      carry_mean(A);
+      carry_mean(A, m_, v_);
       std::memcpy(at + n_, v_, sizeof(double) * n_);
       for (int i = 0; i < n_; ++i) m_[i] = v_[i] + gain_[i] * surprise_[begin + k];
     }
-    std::vector<double> sum_dg(n_, 0.0), before(N_, N_ + nn_);
+    std::vector<double> before(N_, N_ + nn_);
     std::memset(sum_rr_, 0, sizeof(double) * nn_);
-    int64_t still_since = -1, looked = length;
-    double still_count = 0;
+    int64_t looked = length;
+    double on_information = 0, still_count = 0;
+    bool moving = true;
     for (int64_t k = length - 1; k >= 0; --k) {
       const double* at = means.data() + k * 2 * n_;
-      const bool moving = still_since < 0;
-      observe_back(begin + k, at + n_, out, moving);
-      for (int i = 0; i < n_; ++i) sum_dg[i] += sum_dg_[i];
       if (moving) {
-        step_derivatives(begin + k, AP.data(), at, 1.0, nullptr);
-        through_step(A, true);
+        times_symmetric(s_, N_, g_, u_);
+        on_information = dot(s_, g_, u_);
+      }
+      observe_back(begin + k, g_, r_, u_, on_information, predicted, at + n_, out, xh_);
+      if (moving) {
+        inform_back(begin + k, g_, u_, N_, xh_);
+        spread(N_, r_, Y_);
+        step_derivatives(begin, Y_, PA.data(), r_, at);
+        pull_back(A, r_, xh_);
+        information_back(A, N_, Y_, X_);
         if (looked - k >= kLook) {
-          bool still = true;
-          for (int i = 0; i < d_ && still; ++i)
-            for (int j = 0; j <= i && still; ++j) {
-              const double change = N_[i * n_ + j] - before[i * n_ + j];
-              still = change * change <=
-                      kStill * kStill * std::abs(N_[i * n_ + i] * N_[j * n_ + j]);
-            }
-          if (still) {
-            still_since = k;
-            apply(s_, N_, g_, u_);
-            on_information_ = dot(s_, g_, u_);
-          }
+          moving = !stands_still(N_, before.data());
           looked = k;
           std::memcpy(before.data(), N_, sizeof(double) * nn_);
+          if (!moving) {
+            times_symmetric(s_, N_, g_, u_);
+            on_information = dot(s_, g_, u_);
+          }
         }
       } else {
-        const int n = size();
-        double* __restrict dA = dA_.data() + series_.which[begin] * nn_;
+        double* __restrict dA = steps_.dA(begin);
         still_count += 1;
         for (int i = 0; i < n; ++i) {
           const double factor = r_[i];
           for (int l = 0; l < n; ++l) sum_rr_[i * n + l] += factor * r_[l];
-          for (int l = low_[i]; l < high_[i]; ++l) dA[i * n + l] += factor * at[l];
+          for (int l = steps_.first[i]; l < steps_.high[i]; ++l) dA[i * n + l] += factor * at[l];
         }
-        through_step(A, false);
+        pull_back(A, r_, xh_);
       }
     }
     if (still_count > 0) {
       // The information before the step stands still, too: carry it there once.
-      std::vector<double> kept_N(N_, N_ + nn_);
-      for (int i = 0; i < n_; ++i)
-        for (int l = 0; l < n_; ++l) Y_[i * n_ + l] = N_[i * n_ + l] - h_[i] * (weight * u_[l]);
-      apply(s_, Y_, g_, xh_);
-      for (int i = 0; i < n_; ++i)
-        for (int l = 0; l < n_; ++l)
-          N_[i * n_ + l] = Y_[i * n_ + l] - weight * (xh_[i] - h_[i]) * h_[l];
-      step_derivatives(begin, AP.data(), nullptr, still_count, sum_rr_);
-      std::memcpy(N_, kept_N.data(), sizeof(double) * nn_);
+      inform_back(begin, g_, u_, N_, xh_);
+      for (int i = 0; i < nn_; ++i) Y_[i] = sum_rr_[i] - still_count * N_[i];
+      step_derivatives(begin, Y_, PA.data(), r_, nullptr);
+      std::memcpy(N_, before.data(), sizeof(double) * nn_);
     }
-    apply(s_, predicted, sum_dg.data(), xh_);
-    for (int i = 0; i < n_; ++i) dh_[i] += xh_[i];
   }
 
   Dim<N> s_;
   Series series_;
   int d_, n_, nn_;
-  bool steady_;
+  bool steady_, back_, emission_;
+  int64_t count_;
+  Steps steps_;
+  const int32_t* which_;
   Room room_;
-  std::vector<int> low_, high_;
-  std::vector<double> A_, Q_, dA_, dQ_, dh_;
-  std::vector<double> surprise_, variance_, shrink_, largest_, starts_, memory_;
+  std::vector<int> picks_;
+  std::vector<double> surprise_, variance_, shrink_, starts_, memory_;
   std::vector<Segment> segments_;
-  double *h_, *P_, *T_, *Z_, *X_, *last_look_, *N_, *Y_, *sum_rr_;
-  double *m_, *g_, *gain_, *xh_, *r_, *u_, *v_, *sum_dg_;
-  int64_t count_ = 0, lengths_ = 0, looked_ = -1;
-  int still_ = 0;
-  double on_information_ = 0;
+  double *P_, *T_, *X_, *Z_, *N_, *Y_, *last_look_, *sum_rr_;
+  double *zero_, *h_, *m_, *v_, *g_, *gain_, *xh_, *r_, *u_, *largest_, *root_, *dh_;
+  double logs_ = 0, product_ = 1, squares_ = 0, lost_ = 0;
 };
 
 }  // namespace stategp

@@ -211,72 +211,135 @@ ffi::Error follow(Doubles matrix, Doubles offset, Doubles start, Out states, boo
   });
 }
 
-// Whether a series, its steps and their blocks belong together.
-bool fits(const Doubles& A, const Doubles& Q, const Integers& which, const Doubles& h,
-          const Doubles& value, const Doubles& precision, ffi::Span<const int64_t> blocks) {
-  const int64_t d = axis(A, 1), lengths = axis(A, 3), batch = chains(A, 3);
-  int64_t sum = 0;
-  for (int64_t size : blocks) {
-    if (size < 1) return false;
-    sum += size;
+// A series and its steps, as XLA hands them over.
+struct Arguments {
+  const Doubles &A, &Q, &length, &forms;
+  const Integers& which;
+  const Doubles &h, &value, &precision;
+  ffi::Span<const int64_t> sizes, kinds;
+
+  int64_t lengths() const { return axis(A, 2); }
+  int64_t states() const { return axis(value, 1); }
+  int64_t d() const { return axis(h, 1); }
+  int64_t batch() const { return chains(h, 1); }
+
+  // Whether they belong together.
+  bool fit() const {
+    int64_t sum = 0, entries = 0, count = 0;
+    if (sizes.size() != kinds.size()) return false;
+    for (size_t b = 0; b < sizes.size(); ++b) {
+      if (sizes[b] < 1 || kinds[b] < -1 || kinds[b] > 2 * kOrders + 1) return false;
+      if (kinds[b] >= 0 && sizes[b] != std::max<int64_t>(1, kinds[b] / 2) * (1 + kinds[b] % 2))
+        return false;
+      sum += sizes[b];
+      entries += kinds[b] < 0 ? sizes[b] * sizes[b] : 0;
+      count += kinds[b] >= 0;
+    }
+    const int32_t* steps = which.typed_data();
+    for (size_t k = 0; k < which.element_count(); ++k)
+      if (steps[k] < 0 || steps[k] >= lengths()) return false;
+    return sum == d() && axis(A, 1) == entries && axis(forms, 2) == count && axis(forms, 1) == 3 &&
+           have(batch() * lengths() * entries, {A.element_count(), Q.element_count()}) &&
+           have(batch() * lengths(), {length.element_count()}) &&
+           have(batch() * 3 * count, {forms.element_count()}) &&
+           have(batch() * states(),
+                {value.element_count(), precision.element_count(), which.element_count()});
   }
-  const int32_t* steps = which.typed_data();
-  for (size_t k = 0; k < which.element_count(); ++k)
-    if (steps[k] < 0 || steps[k] >= lengths) return false;
-  return sum == d && axis(A, 2) == d && have(A.element_count(), {Q.element_count()}) &&
-         have(batch * d, {h.element_count()}) &&
-         have(batch * axis(value, 1),
-              {value.element_count(), precision.element_count(), which.element_count()});
+
+  Series series(int64_t b) const {
+    return {states(), int(d()), h.typed_data() + b * d(), value.typed_data() + b * states(),
+            precision.typed_data() + b * states()};
+  }
+
+  StepTable table(int64_t b) const {
+    const int64_t entries = axis(A, 1), count = axis(forms, 2), size = lengths() * entries;
+    return {lengths(),
+            entries,
+            count,
+            A.typed_data() + b * size,
+            Q.typed_data() + b * size,
+            length.typed_data() + b * lengths(),
+            forms.typed_data() + b * 3 * count,
+            sizes.begin(),
+            kinds.begin(),
+            int64_t(sizes.size()),
+            which.typed_data() + b * states()};
+  }
+};
+
+// Runs the variant for states of this kind: forward, and back if derivatives are wanted.
+template <int N, bool kFirst>
+void run_evidence(const Series& series, const StepTable& table, bool steady, double* log_density,
+                  double* rounding, const Derivatives* out) {
+  Evidence<N, kFirst> work(Dim<N>(series.d), series, table, steady, out != nullptr,
+                           out && out->h != nullptr);
+  work.forward(log_density, rounding);
+  if (out) work.backward(*out);
 }
 
-Series series_of(const Doubles& A, const Doubles& Q, const Integers& which, const Doubles& h,
-                 const Doubles& value, const Doubles& precision, ffi::Span<const int64_t> blocks,
-                 int64_t b) {
-  const int64_t lengths = axis(A, 3), d = axis(A, 1), states = axis(value, 1);
-  return {states,
-          int(d),
-          A.typed_data() + b * lengths * d * d,
-          Q.typed_data() + b * lengths * d * d,
-          which.typed_data() + b * states,
-          h.typed_data() + b * d,
-          value.typed_data() + b * states,
-          precision.typed_data() + b * states,
-          blocks.begin(),
-          int64_t(blocks.size())};
+template <int N, typename... Arguments>
+void run_tiny(const Series& series, const Arguments&... rest) {
+  bool first = series.h[0] == 1;
+  for (int i = 1; i < series.d; ++i) first = first && series.h[i] == 0;
+  return first ? run_evidence<N, true>(series, rest...) : run_evidence<N, false>(series, rest...);
 }
 
-ffi::Error evidence(Doubles A, Doubles Q, Integers which, Doubles h, Doubles value,
-                    Doubles precision, Out log_density, Out rounding,
-                    ffi::Span<const int64_t> blocks, bool steady) {
-  if (!fits(A, Q, which, h, value, precision, blocks))
+template <typename... Arguments>
+void run_any(const Series& series, const Arguments&... rest) {
+  switch (series.d) {
+    case 1: return run_tiny<1>(series, rest...);
+    case 2: return run_tiny<2>(series, rest...);
+    case 3: return run_tiny<3>(series, rest...);
+    case 4: return run_tiny<4>(series, rest...);
+    default: break;
+  }
+  switch ((series.d + 3) / 4) {
+    case 2: return run_evidence<8, false>(series, rest...);
+    case 3: return run_evidence<12, false>(series, rest...);
+    case 4: return run_evidence<16, false>(series, rest...);
+    case 5: return run_evidence<20, false>(series, rest...);
+    case 6: return run_evidence<24, false>(series, rest...);
+    case 7: return run_evidence<28, false>(series, rest...);
+    case 8: return run_evidence<32, false>(series, rest...);
+    default: return run_evidence<0, false>(series, rest...);
+  }
+}
+
+ffi::Error evidence(Doubles A, Doubles Q, Doubles length, Doubles forms, Integers which, Doubles h,
+                    Doubles value, Doubles precision, Out log_density, Out rounding,
+                    ffi::Span<const int64_t> sizes, ffi::Span<const int64_t> kinds, bool steady) {
+  const Arguments given{A, Q, length, forms, which, h, value, precision, sizes, kinds};
+  if (!given.fit())
     return wrong("steps, their numbers, blocks and observations do not belong together");
-  return for_each(chains(A, 3), axis(value, 1), [&](int64_t b) {
-    const Series series = series_of(A, Q, which, h, value, precision, blocks, b);
-    with_dim(series.d, [&](auto s) {
-      Evidence work(s, series, axis(A, 3), steady);
-      work.forward(log_density->typed_data() + b, rounding->typed_data() + b);
-    });
+  return for_each(given.batch(), given.states(), [&](int64_t b) {
+    run_any(given.series(b), given.table(b), steady, log_density->typed_data() + b,
+            rounding->typed_data() + b, static_cast<const Derivatives*>(nullptr));
   });
 }
 
-ffi::Error evidence_gradient(Doubles A, Doubles Q, Integers which, Doubles h, Doubles value,
-                             Doubles precision, Out log_density, Out rounding, Out d_A, Out d_Q,
-                             Out d_h, Out d_value, Out d_precision,
-                             ffi::Span<const int64_t> blocks, bool steady) {
-  if (!fits(A, Q, which, h, value, precision, blocks))
+// Derivatives in h only if there is room for them.
+ffi::Error evidence_gradient(Doubles A, Doubles Q, Doubles length, Doubles forms, Integers which,
+                             Doubles h, Doubles value, Doubles precision, Out log_density,
+                             Out rounding, Out d_A, Out d_Q, Out d_length, Out d_forms, Out d_h,
+                             Out d_value, Out d_precision, ffi::Span<const int64_t> sizes,
+                             ffi::Span<const int64_t> kinds, bool steady) {
+  const Arguments given{A, Q, length, forms, which, h, value, precision, sizes, kinds};
+  if (!given.fit())
     return wrong("steps, their numbers, blocks and observations do not belong together");
-  const int64_t lengths = axis(A, 3), d = axis(A, 1), states = axis(value, 1);
-  return for_each(chains(A, 3), states, [&](int64_t b) {
-    const Series series = series_of(A, Q, which, h, value, precision, blocks, b);
-    const Derivatives out{d_A->typed_data() + b * lengths * d * d,
-                          d_Q->typed_data() + b * lengths * d * d, d_h->typed_data() + b * d,
+  const bool emission = d_h->element_count() > 0;
+  for (Out* sum : {&d_A, &d_Q, &d_length})
+    std::fill_n((*sum)->typed_data(), (*sum)->element_count(), 0.0);
+  return for_each(given.batch(), given.states(), [&](int64_t b) {
+    const StepTable table = given.table(b);
+    const int64_t size = table.lengths * table.entries, states = given.states();
+    const Derivatives out{{d_A->typed_data() + b * size, d_Q->typed_data() + b * size,
+                           d_length->typed_data() + b * table.lengths,
+                           d_forms->typed_data() + b * 3 * table.forms},
+                          emission ? d_h->typed_data() + b * given.d() : nullptr,
                           d_value->typed_data() + b * states,
                           d_precision->typed_data() + b * states};
-    with_dim(series.d, [&](auto s) {
-      Evidence work(s, series, lengths, steady);
-      work.forward(log_density->typed_data() + b, rounding->typed_data() + b);
-      work.backward(out);
-    });
+    run_any(given.series(b), table, steady, log_density->typed_data() + b,
+            rounding->typed_data() + b, &out);
   });
 }
 
@@ -307,13 +370,14 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_samples, stategp::samples,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_follow, stategp::follow,
                               ffi::Ffi::Bind() STATEGP_ARRAYS2 STATEGP_ARRAYS1 STATEGP_RESULT1
                                   .Attr<bool>("reverse"));
+#define STATEGP_SERIES \
+  ffi::Ffi::Bind() STATEGP_ARRAYS4.Arg<Integers>() STATEGP_ARRAYS2 STATEGP_ARRAYS1
+#define STATEGP_BLOCKS                                                                \
+      .Attr<ffi::Span<const int64_t>>("sizes")                                        \
+      .Attr<ffi::Span<const int64_t>>("kinds")                                        \
+      .Attr<bool>("steady")
 XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_evidence, stategp::evidence,
-                              ffi::Ffi::Bind() STATEGP_ARRAYS2.Arg<Integers>()
-                                  STATEGP_ARRAYS2 STATEGP_ARRAYS1 STATEGP_RESULT2
-                                  .Attr<ffi::Span<const int64_t>>("blocks")
-                                  .Attr<bool>("steady"));
+                              STATEGP_SERIES STATEGP_RESULT2 STATEGP_BLOCKS);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_evidence_gradient, stategp::evidence_gradient,
-                              ffi::Ffi::Bind() STATEGP_ARRAYS2.Arg<Integers>()
-                                  STATEGP_ARRAYS2 STATEGP_ARRAYS1 STATEGP_RESULT4 STATEGP_RESULT2
-                                  STATEGP_RESULT1.Attr<ffi::Span<const int64_t>>("blocks")
-                                  .Attr<bool>("steady"));
+                              STATEGP_SERIES STATEGP_RESULT4 STATEGP_RESULT4 STATEGP_RESULT1
+                                  STATEGP_BLOCKS);

@@ -90,18 +90,34 @@ inline bool all_zero(const double* values, size_t count) {
   return true;
 }
 
+// Four numbers in a register.
+typedef double Four __attribute__((vector_size(32), aligned(8), may_alias));
+inline Four& four(double* at) { return *reinterpret_cast<Four*>(at); }
+inline const Four& four(const double* at) { return *reinterpret_cast<const Four*>(at); }
+
 template <int N>
 inline double dot(Dim<N> s, const double* __restrict a, const double* __restrict b) {
   const int n = s.n();
+  if constexpr (N % 4 == 0 && N != 4) {
+    Four sums = four(a) * four(b);
+    for (int i = 4; i < n; i += 4) sums += four(a + i) * four(b + i);
+    return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+  }
   double sum = 0;
   for (int i = 0; i < n; ++i) sum += a[i] * b[i];
   return sum;
 }
 
-// Four numbers in a register.
-typedef double Four __attribute__((vector_size(32), aligned(8), may_alias));
-inline Four& four(double* at) { return *reinterpret_cast<Four*>(at); }
-inline const Four& four(const double* at) { return *reinterpret_cast<const Four*>(at); }
+// y += factor x
+template <int N>
+inline void add_scaled(Dim<N> s, double factor, const double* __restrict x, double* __restrict y) {
+  const int n = s.n();
+  if constexpr (N % 4 == 0) {
+    for (int i = 0; i < n; i += 4) four(y + i) += factor * four(x + i);
+  } else {
+    for (int i = 0; i < n; ++i) y[i] += factor * x[i];
+  }
+}
 
 // c = a b, or aᵀ b
 template <bool kTransposed, int N>
@@ -154,9 +170,34 @@ inline void mul_tn_here(Dim<N> s, const double* a, const double* b, double* c) {
 }
 STATEGP_SPLIT(mul_tn, (Dim<N> s, const double* a, const double* b, double* c), (s, a, b, c))
 
+// Four rows of four numbers, from a matrix of n columns to the mirrored place of another.
+inline void transpose_four(const double* from, double* to, int n) {
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define STATEGP_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+  const Four a = four(from), b = four(from + n), c = four(from + 2 * n), d = four(from + 3 * n);
+  const Four ab_even = STATEGP_SHUFFLE(a, b, 0, 4, 2, 6), ab_odd = STATEGP_SHUFFLE(a, b, 1, 5, 3, 7);
+  const Four cd_even = STATEGP_SHUFFLE(c, d, 0, 4, 2, 6), cd_odd = STATEGP_SHUFFLE(c, d, 1, 5, 3, 7);
+  four(to) = STATEGP_SHUFFLE(ab_even, cd_even, 0, 1, 4, 5);
+  four(to + n) = STATEGP_SHUFFLE(ab_odd, cd_odd, 0, 1, 4, 5);
+  four(to + 2 * n) = STATEGP_SHUFFLE(ab_even, cd_even, 2, 3, 6, 7);
+  four(to + 3 * n) = STATEGP_SHUFFLE(ab_odd, cd_odd, 2, 3, 6, 7);
+#undef STATEGP_SHUFFLE
+  return;
+#endif
+#endif
+  for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < 4; ++j) to[j * n + i] = from[i * n + j];
+}
+
 template <int N>
 inline void transpose_here(Dim<N> s, const double* __restrict a, double* __restrict t) {
   const int n = s.n();
+  if constexpr (N % 4 == 0 && N != 4) {
+    for (int i = 0; i < n; i += 4)
+      for (int j = 0; j < n; j += 4) transpose_four(a + i * n + j, t + j * n + i, n);
+    return;
+  }
   for (int i = 0; i < n; ++i)
     for (int j = 0; j < n; ++j) t[j * n + i] = a[i * n + j];
 }
@@ -176,6 +217,21 @@ inline void apply(Dim<N> s, const double* __restrict a, const double* __restrict
                   double* __restrict y) {
   const int n = s.n();
   for (int i = 0; i < n; ++i) y[i] = dot(s, a + i * n, x);
+}
+
+// y = a x for a symmetric a
+template <int N>
+inline void times_symmetric(Dim<N> s, const double* __restrict a, const double* __restrict x,
+                            double* __restrict y) {
+  const int n = s.n();
+  if constexpr (N > 4 && N % 4 == 0) {
+    Four sums[N / 4] = {};
+    for (int k = 0; k < N; ++k)
+      for (int j = 0; j < N / 4; ++j) sums[j] += x[k] * four(a + k * N + 4 * j);
+    for (int j = 0; j < N / 4; ++j) four(y + 4 * j) = sums[j];
+  } else {
+    for (int i = 0; i < n; ++i) y[i] = dot(s, a + i * n, x);
+  }
 }
 
 // y = aᵀ x
@@ -200,6 +256,22 @@ inline void symmetrise_here(Dim<N> s, double* __restrict a) {
     }
 }
 STATEGP_SPLIT(symmetrise, (Dim<N> s, double* a), (s, a))
+
+// The lower triangle becomes the mirror of the upper one.
+template <int N>
+inline void mirror(Dim<N> s, double* a) {
+  const int n = s.n();
+  if constexpr (N % 4 == 0 && N != 4) {
+    for (int i = 0; i < n; i += 4) {
+      for (int k = i; k < i + 4; ++k)
+        for (int j = k + 1; j < i + 4; ++j) a[j * n + k] = a[k * n + j];
+      for (int j = i + 4; j < n; j += 4) transpose_four(a + i * n + j, a + j * n + i, n);
+    }
+    return;
+  }
+  for (int i = 0; i < n; ++i)
+    for (int j = i + 1; j < n; ++j) a[j * n + i] = a[i * n + j];
+}
 
 // Upper U with UᵀU = a, in place of a (the lower triangle becomes zero). NaN where a is not positive
 // definite. Adds log det a.

@@ -6,7 +6,7 @@ from stategp.chain._block_tridiagonal import (
     BlockTridiagonal,
     reverse_subset_inverse,
 )
-from stategp.chain._evidence import log_evidence
+from stategp.chain._evidence import kernel_evidence, log_evidence
 from stategp.chain._information import Potentials
 from stategp.chain._innovations import Innovations, innovations
 from stategp.chain._parameterisations import (
@@ -65,6 +65,7 @@ __all__ = [
     "expected_log_sites",
     "follow",
     "innovations",
+    "kernel_evidence",
     "kl_divergence",
     "kl_to_prior",
     "local_log_normaliser",

@@ -1,7 +1,7 @@
 """State-space kernels: priors of functions."""
 
-from stategp.kernels._base import Kernel
-from stategp.kernels._compose import Product, Sum, group_blocks
+from stategp.kernels._base import ClosedForm, Kernel
+from stategp.kernels._compose import Product, Sum, group_blocks, kernel_in_closed_form
 from stategp.kernels._deterministic import Constant, Cosine
 from stategp.kernels._from_sde import FromSDE
 from stategp.kernels._matern import Matern12, Matern32, Matern52, Matern72
@@ -12,6 +12,7 @@ from stategp.kernels._squared_exponential import SquaredExponential
 from stategp.kernels._trends import DampedTrend, IntegratedWiener, Linear, Wiener
 
 __all__ = [
+    "ClosedForm",
     "Constant",
     "Cosine",
     "DampedTrend",
@@ -33,4 +34,5 @@ __all__ = [
     "Sum",
     "Wiener",
     "group_blocks",
+    "kernel_in_closed_form",
 ]

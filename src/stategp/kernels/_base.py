@@ -6,7 +6,7 @@ f(x) = H s(x). States are dimensionless in x, so that P₀ is well scaled at eve
 """
 
 import abc
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,6 +22,24 @@ Scalar = Float[Array, ""] | float
 State = Float[Array, " dim"]
 Matrix = Float[Array, "dim dim"]
 Steps = Float[Array, "*steps"]
+
+
+class ClosedForm(NamedTuple):
+    """A Matérn process of some order that may turn: what compiled kernels need to know its steps.
+
+    A = (that of the Matérn) ⊗ (a rotation by frequency · Δ) and Q = (that of the Matérn) ⊗ I, see
+    `kernels/_matern.py`. Order 0 is a constant.
+    """
+
+    order: int
+    turns: bool
+    variance: Scalar
+    rate: Scalar = 0.0
+    frequency: Scalar = 0.0
+
+    def parameters(self) -> Float[Array, "3"]:
+        """The variance, rate and frequency."""
+        return jnp.stack([jnp.asarray(number, float) for number in self[2:]])
 
 
 class Kernel(eqx.Module):
@@ -131,6 +149,10 @@ class Kernel(eqx.Module):
     def blocks(self) -> tuple["Kernel", ...]:
         """The independent parts that the state is made of, in order."""
         return (self,)
+
+    def closed_form(self) -> ClosedForm | None:
+        """This block in the form that compiled kernels know, up to the order of the state."""
+        return None
 
     def refined(self) -> "Kernel":
         """This kernel with its truncation order brought in line with its present parameters."""

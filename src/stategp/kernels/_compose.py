@@ -1,6 +1,7 @@
 """How kernels add and multiply."""
 
 import abc
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,10 @@ import numpy as np
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
-from stategp.kernels._base import Kernel, Matrix, Scalar, State
-from stategp.kernels._deterministic import Constant
-from stategp.parameters import fixed
+from stategp.kernels._base import ClosedForm, Kernel, Matrix, Scalar, State
+from stategp.kernels._deterministic import Constant, Cosine
+from stategp.kernels._matern import Matern12, Matern32, Matern52, Matern72
+from stategp.parameters import derived, fixed
 
 
 class Blockwise(Kernel):
@@ -215,6 +217,21 @@ class Kronecker(Kernel):
     def stationary_covariance(self) -> Matrix:
         return jnp.kron(self.left.stationary_covariance(), self.right.stationary_covariance())
 
+    def closed_form(self) -> ClosedForm | None:
+        """At most one factor may turn, and at most one be a Matérn, unless both are of order 1."""
+        left, right = self.left.closed_form(), self.right.closed_form()
+        if left is None or right is None or (left.turns and right.turns):
+            return None
+        if min(left.order, right.order) > 0 and max(left.order, right.order) > 1:
+            return None
+        return ClosedForm(
+            max(left.order, right.order),
+            left.turns or right.turns,
+            left.variance * right.variance,
+            left.rate + right.rate,
+            left.frequency + right.frequency,
+        )
+
     def emission(self) -> State:
         return jnp.kron(self.left.emission(), self.right.emission())
 
@@ -230,6 +247,22 @@ class Kronecker(Kernel):
 
     def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return self.left.covariance(lag) * self.right.covariance(lag)
+
+
+_MATERNS: dict[int, Callable[..., Kernel]] = {1: Matern12, 2: Matern32, 3: Matern52, 4: Matern72}
+
+
+def kernel_in_closed_form(form: ClosedForm) -> Kernel:
+    """A kernel that has this closed form."""
+    variance = derived(jnp.asarray(form.variance))
+    steady: Kernel = Constant(variance=variance)
+    if form.order > 0:
+        lengthscale = math.sqrt(2 * form.order - 1) / jnp.asarray(form.rate)
+        steady = _MATERNS[form.order](variance=variance, lengthscale=derived(lengthscale))
+    if not form.turns:
+        return steady
+    period = derived(2 * math.pi / jnp.asarray(form.frequency))
+    return Kronecker(steady, Cosine(variance=derived(jnp.ones(())), period=period))
 
 
 def _carried(kernel: Kernel, dt: Scalar, noise: Matrix) -> Matrix:

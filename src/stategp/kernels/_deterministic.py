@@ -6,7 +6,7 @@ import math
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from stategp.kernels._base import Kernel, Matrix, Scalar, State
+from stategp.kernels._base import ClosedForm, Kernel, Matrix, Scalar, State
 from stategp.parameters import Parameter, Value, positive
 
 
@@ -52,6 +52,9 @@ class Constant(_Deterministic):
     def emission(self) -> State:
         return jnp.ones(1)
 
+    def closed_form(self) -> ClosedForm | None:
+        return ClosedForm(0, False, self.variance.value)
+
     def feedback(self) -> Matrix:
         return jnp.zeros((1, 1))
 
@@ -87,6 +90,10 @@ class Cosine(_Deterministic):
 
     def emission(self) -> State:
         return jnp.array([1.0, 0.0])
+
+    def closed_form(self) -> ClosedForm | None:
+        frequency = 2 * math.pi / self.period.value
+        return ClosedForm(0, True, self.variance.value, frequency=frequency)
 
     def feedback(self) -> Matrix:
         return 2 * math.pi / self.period.value * jnp.array([[0.0, -1.0], [1.0, 0.0]])

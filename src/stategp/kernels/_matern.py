@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._linalg import Entries
-from stategp.kernels._base import Kernel, Matrix, Scalar, State, Steps
+from stategp.kernels._base import ClosedForm, Kernel, Matrix, Scalar, State, Steps
 from stategp.kernels._special import incomplete_gamma_table
 from stategp.parameters import Parameter, Value, positive
 
@@ -87,6 +87,9 @@ class _Matern(Kernel):
 
     def emission(self) -> State:
         return jnp.zeros(self.state_dim).at[0].set(1.0)
+
+    def closed_form(self) -> ClosedForm | None:
+        return ClosedForm(self.state_dim, False, self.variance.value, self.rate)
 
     def feedback(self) -> Matrix:
         return self.rate * (jnp.eye(self.state_dim, k=1) - jnp.eye(self.state_dim))

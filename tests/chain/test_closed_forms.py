@@ -1,0 +1,166 @@
+"""The compiled evidence of kernels, block by block, against mpmath and its twin in JAX."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from stategp import _native, chain
+from stategp import kernels as k
+from stategp.chain._blocks import compiled_evidence, kernel_steps
+from tests.kernels.references import exact_matrices
+
+from .twins import agree, both, sum_of
+
+pytestmark = pytest.mark.skipif(bool(_native.problem()), reason=_native.problem())
+
+RATE = 1.7
+STEPS = np.logspace(-12, 3, 16) / RATE
+MATERNS = {
+    name: kind(variance=1.3, lengthscale=np.sqrt(2 * order - 1) / RATE)
+    for order, (name, kind) in enumerate(
+        {
+            "matern12": k.Matern12,
+            "matern32": k.Matern32,
+            "matern52": k.Matern52,
+            "matern72": k.Matern72,
+        }.items(),
+        start=1,
+    )
+}
+
+
+@jax.jit
+def log_density(kernel, length, h, precision, twice):
+    """Of zero, seen through h after one step or two from a state that is known to be zero."""
+    steps, layout = kernel_steps(kernel, length[None])
+    assert layout.closed
+    seen = jnp.stack([jnp.where(twice, 0.0, precision), jnp.where(twice, precision, 0.0)])
+    which = jnp.ones(2, jnp.int32)
+    steps = steps._replace(emission=h)
+    return compiled_evidence(steps, jnp.zeros(2), seen, which, layout, True)[0]
+
+
+def directions(dim):
+    """Components, and sums of two: h Q h for all of them is Q."""
+    pairs = [(i, j) for i in range(dim) for j in range(i, dim)]
+    return np.array([(np.eye(dim)[i] + np.eye(dim)[j]) / (1 + (i == j)) for i, j in pairs])
+
+
+def all_of(function, kernel, precision, twice):
+    def at(length, row):
+        return jax.vmap(lambda h, j: function(kernel, length, h, j, twice))(rows, row)
+
+    rows = jnp.asarray(directions(kernel.state_dim))
+    return np.asarray(jax.vmap(at)(jnp.asarray(STEPS), jnp.asarray(precision)))
+
+
+@pytest.mark.parametrize("name", MATERNS)
+@pytest.mark.parametrize("twice", [False, True])
+def test_variances_after_steps_of_every_size_are_exact(name, twice):
+    """Two steps in a row are one twice as long, which says that A is right, too."""
+    kernel = MATERNS[name]
+    _, Q, _ = exact_matrices(kernel, STEPS * (1 + twice))
+    h = directions(kernel.state_dim)
+    expected = np.einsum("ri,nij,rj->nr", h, Q, h)
+    found = np.expm1(-2 * all_of(log_density, kernel, 1 / expected, twice)) * expected
+    np.testing.assert_allclose(found, expected, rtol=2e-13)
+
+
+@pytest.mark.parametrize("name", MATERNS)
+def test_derivatives_after_steps_of_every_size_are_exact(name):
+    """dQ/dΔ = F Q + Q Fᵀ + D; and Q depends on the product of rate and length, and on variance."""
+    kernel = MATERNS[name]
+    _, Q, _ = exact_matrices(kernel, STEPS)
+    h = directions(kernel.state_dim)
+    F, D = np.asarray(kernel.feedback()), np.asarray(kernel.diffusion())
+    slope = np.einsum("ri,nij,rj->nr", h, F @ Q + Q @ F.T + D, h)
+    variance = np.einsum("ri,nij,rj->nr", h, Q, h)
+
+    def slopes(kernel, *rest):
+        by_kernel, by_length = jax.grad(log_density, argnums=(0, 1))(kernel, *rest)
+        return jnp.stack([by_length, by_kernel.lengthscale.value, by_kernel.variance.value])
+
+    found = all_of(slopes, kernel, 1 / variance, False)
+    expected = -slope / variance / 4
+    tolerances = {"rtol": 1e-12, "atol": 1e-12}
+    relative = STEPS[:, None]
+    np.testing.assert_allclose(found[..., 0] * relative, expected * relative, **tolerances)
+    by_lengthscale = -expected * relative / float(kernel.lengthscale.value)
+    np.testing.assert_allclose(found[..., 1], by_lengthscale, **tolerances)
+    np.testing.assert_allclose(found[..., 2], np.full_like(expected, -0.25 / 1.3), **tolerances)
+
+
+SUMS = {  # closed forms, matrices that are given, and both; the first has a step for every state
+    "many steps": sum_of(
+        k.Matern52(lengthscale=0.7),
+        k.Harmonic(weights=[1.0, 0.4, 0.2], frequency=0.3, lengthscale=5.0),
+        k.Oscillator(period=2.0),
+        k.Matern12(variance=0.1),
+        k.Matern12() * k.Matern32(),
+    ),
+    "one": k.Matern32(lengthscale=0.6),
+    "two of one": k.Matern12(lengthscale=0.3) + k.Matern12(lengthscale=4.0),
+    "scaled": 2.0 * k.Matern72() + k.Constant(variance=3.0),
+    "products": k.Matern12() * k.Matern12(lengthscale=3.0) + k.Cosine(period=2.0) * k.Matern32(),
+    "seasons": k.QuasiPeriodic(period=2.0, order=1) + k.Periodic(period=3.0, order=2),
+    "trends": k.Wiener(start=10.0) + k.Linear(start=10.0),
+    "given": k.Matern12() * k.Matern32(),
+    "emission": k.FromSDE([[0.0, 1.0], [-4.0, -4.0]], [0.0, 1.0], [[3.0]], [1.0, 0.5]),
+}
+
+
+def irregular(count):
+    """Steps with repetitions, a gap and lengths of (almost) nothing; some states are not seen."""
+    rng = np.random.default_rng(0)
+    lengths = rng.uniform(0.01, 1.0, count - 1)
+    lengths[3:7] = 0.0, 1e-9, 40.0, lengths[2]
+    which = np.arange(count)
+    which[6] = which[2]
+    precision = rng.uniform(0.5, 3.0, count)
+    precision[[0, 4, 5, count - 1]] = 0.0
+    return (
+        jnp.asarray(lengths),
+        jnp.asarray(rng.standard_normal(count)),
+        jnp.asarray(precision),
+    ), which
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_blocks_have_the_evidence_and_derivatives_of_the_twin(name):
+    inputs, which = irregular(100 if name == "many steps" else 30)
+
+    def everything(kernel, *inputs):
+        def evidence(kernel, *inputs):
+            return chain.kernel_evidence(kernel, *inputs, which=which)
+
+        differentiated = jax.value_and_grad(evidence, argnums=(0, 1, 2, 3), has_aux=True)
+        found, (*slopes, d_precision) = differentiated(kernel, *inputs)
+        return found, slopes, jnp.where(inputs[2] > 0, d_precision, 0.0)
+
+    agree(*both(everything, SUMS[name], *inputs), 1e-10)
+
+
+def test_long_series_of_small_states_are_taken_in_stretches():
+    inputs, which = irregular(1500)
+
+    def evidence(kernel):
+        return jax.value_and_grad(
+            lambda kernel: chain.kernel_evidence(kernel, *inputs, which=which)[0]
+        )(kernel)
+
+    agree(*both(evidence, SUMS["one"]), 1e-10)
+
+
+def test_second_derivatives_and_many_kernels_at_once():
+    inputs, which = irregular(20)
+
+    def evidence(logs):
+        scale, variance, period = jnp.exp(logs)
+        kernel = SUMS["one"].with_parameters(lengthscale=scale, variance=variance)
+        both_of = kernel + k.Cosine(period=2.0).with_parameters(period=period)
+        return chain.kernel_evidence(both_of, *inputs, which=which)[0]
+
+    at = jnp.asarray([[0.1, 0.2, 0.3], [-0.5, 0.4, 1.0]])
+    agree(*both(jax.vmap(jax.value_and_grad(evidence)), at), 1e-10)
+    agree(*both(jax.hessian(evidence), at[0]), 1e-9)
