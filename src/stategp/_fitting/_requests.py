@@ -92,7 +92,7 @@ def answer(request: Request) -> Any:
     finally:
         show.close()
     result: FitResult | None = posterior.fit_result
-    _warn(result)
+    warn_unless_converged(result)
     if result is None:
         return posterior
     timed = dataclasses.replace(result, total_seconds=time.perf_counter() - began)
@@ -126,7 +126,8 @@ def _with_chosen_inducing(
 
     def learn(models: list[GP], locations: np.ndarray) -> Posterior:
         show.note(f"{len(locations)} inducing points, ")
-        warm = _warm_start(models[0], data, previous, fill_up(models[0], data, locations))
+        last = previous[-1] if previous else None
+        warm = warm_start(models[0], data, last, fill_up(models[0], data, locations))
         task = SeriesTask.of(models[0], data, locations, settings, show)
         posterior: Posterior = settings.method.learn(models, task, warm)
         previous.append(posterior)
@@ -136,8 +137,8 @@ def _with_chosen_inducing(
         show.note(f"checking {len(locations)} inducing points, ")
         padded = fill_up(model, data, locations)
         # Where there are several optima, bounds are compared at the same one.
-        start = previous if not model.likelihood.log_concave else []
-        warm = _warm_start(model, data, start, padded)
+        several = bool(previous) and not model.likelihood.log_concave
+        warm = warm_start(model, data, previous[-1] if several else None, padded)
         return float(infer(model, data, on_device(padded), warm).q.elbo)
 
     return choose(start, data, auto, bound=bound, learn=learn, settings=settings)
@@ -182,18 +183,18 @@ def _deep(
     return dataclasses.replace(posterior, model=posterior.model.like(model))
 
 
-def _warn(result: FitResult | None) -> None:
+def warn_unless_converged(result: FitResult | None) -> None:
+    """Say so where a search ended before an optimum."""
     if result is not None and not result.converged:
         warnings.warn(f"the fit did not converge: {result}", NotConvergedWarning, stacklevel=4)
 
 
-def _warm_start(
-    model: GP, data: Observations, previous: list[Posterior], locations: np.ndarray
+def warm_start(
+    model: GP, data: Observations, last: Posterior | None, locations: np.ndarray
 ) -> ChainSites | None:
-    """The last posterior, seen from other inducing points."""
-    if not previous or model.likelihood.conjugate:
+    """A posterior found before, seen from other inducing points."""
+    if last is None or model.likelihood.conjugate:
         return None
-    last = previous[-1]
     inducing = on_device(locations)
     view, _ = Sight(data, inducing)(model)
     chain = last.chain

@@ -101,6 +101,50 @@ class Posterior(Predicts, TellsStates):
             for name, pair in parts.items()
         }
 
+    def update(
+        self,
+        x_new: Any,
+        y_new: Any,
+        *,
+        refine: bool = False,
+        inducing: Any = None,
+        weights: Any = None,
+        method: Any = None,
+        progress: Any = None,
+        **extras: Any,
+    ) -> "Posterior":
+        """The posterior with more observations, at the end of the others or anywhere.
+
+        Hyperparameters stay as they are, and the answer is that of `sg.condition` with all
+        observations and the same inducing points. Nothing starts over: where every observation has
+        a state, new ones get theirs; otherwise states are added where there are none, at the
+        distance they have elsewhere; and q takes natural-gradient steps from where it stands. The
+        time is that of a few passes over all observations (`filter` takes the same time for each,
+        however many there were).
+
+        Arguments:
+            x_new: inputs, as for `sg.condition`, none or as many as you like.
+            y_new: observations; NaN means missing.
+            refine: whether to learn the hyperparameters again, from their present values.
+            inducing: other inducing points for all, as for `sg.condition` (a number, locations or
+                "data").
+            weights: the number of times each new observation counts.
+            method: how q is found, by default "natural". After method="laplace" or "ep" it has to
+                be given.
+            progress: whether to show the bound on standard error.
+            extras: `noise_variance`, `exposure` or `trials` of the new observations.
+
+        >>> import numpy as np, stategp as sg
+        >>> model = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Gaussian(variance=0.1))
+        >>> posterior = sg.condition(model, np.arange(3), [0.0, 1.0, 0.0])
+        >>> len(posterior.update([3, 1.5], [0.5, 0.8]).data)
+        5
+        """
+        from stategp._fitting import update
+
+        options = {"weights": weights, "method": method, "progress": progress}
+        return update(self, x_new, y_new, refine=refine, inducing=inducing, **options, **extras)
+
     def prior_sample(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
     ) -> Float[Array, "samples points *latents"]:
