@@ -11,6 +11,7 @@ import numpy as np
 from stategp._data import Observations, observe, observe_table, place_all, place_inducing
 from stategp._fitting._additive import AdditiveTask
 from stategp._fitting._automatic import Auto, as_auto, choose
+from stategp._fitting._checkpointing import Checkpoints, fingerprint
 from stategp._fitting._deep import DeepTask, observe_outputs
 from stategp._fitting._methods import find_method
 from stategp._fitting._series import SeriesTask, fill_up
@@ -55,11 +56,20 @@ class Request:
     method: Any
     options: dict[str, Any]
     progress: Any
+    checkpoints: Checkpoints | None
     learn: bool  # whether hyperparameters may move
 
     def open(self, model: Any, start: Any) -> Any:
         """The model to begin with: all hyperparameters fixed, or the open ones from the data."""
         return start() if self.learn else map_parameters(_freeze, model)
+
+    def open_checkpoint(self, settings: Settings, data: Any) -> None:
+        """Begin to remember searches in a file, or go on from it, if that was asked for."""
+        if settings.keeper is not None and self.checkpoints is not None:
+            how = {"method": self.method, "inducing": self.inducing} | self.options
+            parts = {"the model": self.model, "the data": data, "the options": how}
+            prints = {name: fingerprint(part) for name, part in parts.items()}
+            settings.keeper.open(prints, resume=self.checkpoints.resume)
 
 
 def answer(request: Request) -> Any:
@@ -78,6 +88,8 @@ def answer(request: Request) -> Any:
         stochastic=isinstance(model, DeepGP),
         **request.options,
     )
+    if request.checkpoints is not None:
+        settings = dataclasses.replace(settings, keeper=request.checkpoints.keeper())
     show = Progress.of(request.progress)
     make_room()
     try:
@@ -91,6 +103,8 @@ def answer(request: Request) -> Any:
                     posterior = _deep(model, warm, request, settings, show)
     finally:
         show.close()
+    if settings.keeper is not None:
+        settings.keeper.finish()
     result: FitResult | None = posterior.fit_result
     warn_unless_converged(result)
     if result is None:
@@ -109,6 +123,7 @@ def _series(model: GP, request: Request, settings: Settings, show: Progress) -> 
 
     check_noise(start(1.0), data.extra)
     settings.method.check(start(1.0), data)
+    request.open_checkpoint(settings, data)
     auto = as_auto(request.inducing)
     if auto is None:
         inducing = place_inducing(request.inducing, data)
@@ -158,6 +173,7 @@ def _additive(
     start = request.open(model, lambda: starting_additive(model, rows))
     check_noise(start, rows.extra)
     settings.method.check(start, rows)
+    request.open_checkpoint(settings, rows)
     inducing = place_all(request.inducing, rows, model.names)
     task = AdditiveTask.of(start, rows, inducing, settings, show)
     posterior: AdditivePosterior = settings.method.learn([start], task, None)
@@ -174,6 +190,7 @@ def _deep(
     if not (isinstance(request.inducing, str) and request.inducing == "auto"):
         raise ValueError("inducing points of a deep model are given to each sg.Layer")
     series = observe_outputs(model, request.x, request.y, request.extras, request.weights)
+    request.open_checkpoint(settings, series)
     task = DeepTask.of(series, settings, show)
     start = request.open(model, lambda: model)
     start = place_layers(start, [np.asarray(output.x) for output in task.outputs])

@@ -12,7 +12,7 @@ from stategp._fitting._methods import find_method
 from stategp._fitting._requests import warm_start, warn_unless_converged
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import choose_settings
-from stategp._fitting._task import check_noise
+from stategp._fitting._task import check_noise, with_result
 from stategp._models import GP
 from stategp._posteriors import Posterior
 from stategp._runtime import Progress, finishing_compilations, make_room, refuse_traced
@@ -67,7 +67,8 @@ def update(
         show.close()
     warn_unless_converged(found.fit_result)
     if not refine:
-        return dataclasses.replace(found, fit_result=posterior.fit_result)
+        before = posterior.fit_result
+        return found if before is None else with_result(found, before)
     if found.fit_result is None:
         return found
     result = dataclasses.replace(found.fit_result, total_seconds=time.perf_counter() - began)

@@ -90,7 +90,7 @@ class PowerEP(Collapsing):
         guess = jnp.asarray(pseudo_data(model, task.data))
         shape, state = starting_propagation(model, task.data, task.inducing, guess)
         search = _Propagation(self, model, task, shape, state)
-        result = run(search, task.show)
+        result = run(search, task.show, task.settings.keeper)
         state, evidence = search.best[0], search.best[1].value
         sites, marginals = propagated(model, shape, state)
         if search.best[1].lost:
@@ -291,7 +291,8 @@ class _Propagation(Stepwise):
         self.enough = task.settings.tolerance or STILL
 
     def start(self) -> Any:
-        return self.first, None
+        nothing = Evidence(*on_device((np.zeros(()), np.zeros((), bool))))
+        return self.first, nothing
 
     def step(self, state: Any, number: int) -> Step:
         new = propagation_step(self.model, self.task.data, self.shape, state[0], self.method)
