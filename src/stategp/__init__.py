@@ -33,7 +33,7 @@ from stategp._forecasting import Effect, Event, Forecaster, Holidays
 from stategp._inference import Certificate, FitResult, Outcome
 from stategp._models import GP, AdditiveGP, DeepGP, Layer
 from stategp._native import describe_runtime
-from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
+from stategp._posteriors import AdditivePosterior, DeepPosterior, Filter, Posterior
 from stategp.parameters import Parameter, fixed, parameter
 
 if TYPE_CHECKING:  # imported on first use, see __getattr__
@@ -68,6 +68,7 @@ __all__ = [
     "DeepPosterior",
     "Effect",
     "Event",
+    "Filter",
     "FitResult",
     "Forecaster",
     "GPClassifier",

@@ -20,9 +20,11 @@ from stategp._data import (
 from stategp._inference import Certificate, ChainSites, FitResult, infer
 from stategp._models import GP
 from stategp._posteriors._at_points import Seen, component_moments, moments_of, see
+from stategp._posteriors._filter import Filter, as_length
 from stategp._posteriors._leave_one_out import as_fitted, without_each
 from stategp._posteriors._pointwise import Latent, Points, per_point
 from stategp._posteriors._prediction import Chain, Predicts, States, sample
+from stategp._posteriors._stepping import FilterState, Stepper
 from stategp._posteriors._tells_states import TellsStates
 from stategp._runtime import as_count, as_key, is_traced, least_size, on_device, refuse_traced
 from stategp.chain import PairMarginals
@@ -144,6 +146,54 @@ class Posterior(Predicts, TellsStates):
 
         options = {"weights": weights, "method": method, "progress": progress}
         return update(self, x_new, y_new, refine=refine, inducing=inducing, **options, **extras)
+
+    def filter(self, *, forget: Any = None, window: Any = None) -> Filter:
+        """What forecasts need of this posterior, to be kept up to date one by one (`sg.Filter`).
+
+        Arguments:
+            forget: after so long, in the units of x, what was learned counts e⁻¹ ≈ 37 % as much:
+                the precision that observations added to the prior is discounted by e^(−Δ/forget)
+                over a time Δ. It matters for what would otherwise be remembered for ever, such as
+                levels and seasons, and pulls forecasts back to the prior over the same time.
+            window: observations of the last `window` count, and none that are older than two of
+                them: after every window, what came before the last one is dropped.
+
+        >>> import numpy as np, stategp as sg
+        >>> model = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Gaussian(variance=0.1))
+        >>> filter = sg.condition(model, np.arange(3), [0.0, 1.0, 0.0]).filter()
+        >>> for x, y in [(3, 0.5), (4, 0.7)]:
+        ...     filter = filter.update(x, y)
+        >>> low, median, high = filter.quantiles([5.0, 6.0])
+        """
+        refuse_traced("the posterior", self)
+        if forget is not None and window is not None:
+            raise ValueError("forget and window are two ways to forget: give one of them")
+        x = np.asarray(self.data.x)
+        time = _as_given(float(x[-1]), self.data.origin)
+        states = self._last_states(float(x[-1]))
+        length, span = as_length("forget", forget), as_length("window", window)
+        young = None if span is None else Stepper(self.model).prior
+        return Filter(self.model, time, states, 0, length, span, young, time)
+
+    def _last_states(self, x: float) -> tuple[FilterState, ...]:
+        """The states at the last observation."""
+        last = float(self.relative_inducing[-1])
+        if last <= x:
+            ends = [
+                FilterState(np.asarray(q.mean)[-1, :d], np.asarray(q.covariance)[-1, :d, :d])
+                for q, d in zip(self.marginals, self._dims, strict=True)
+            ]
+            return Stepper(self.model).advance(tuple(ends), x - last, None)
+        mean, covariance = (np.asarray(v)[0] for v in self.predict_state([x + self._origin]))
+        first = np.cumsum([0, *self._dims])
+        return tuple(
+            FilterState(mean[a:b], covariance[a:b, a:b])
+            for a, b in zip(first[:-1], first[1:], strict=True)
+        )
+
+    @property
+    def _dims(self) -> list[int]:
+        return [kernel.state_dim for kernel in self.model.kernels]
 
     def prior_sample(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
@@ -285,3 +335,8 @@ class Posterior(Predicts, TellsStates):
         from stategp import plots
 
         return plots.plot_checks(self, **options)
+
+
+def _as_given(x: float, origin: int | float) -> int | float:
+    """An input as the user has it: whole numbers stay what they are."""
+    return origin + int(x) if isinstance(origin, int) and x == int(x) else x + float(origin)
