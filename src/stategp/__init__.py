@@ -30,7 +30,7 @@ from stategp._fitting import (
     log_posterior,
 )
 from stategp._forecasting import Effect, Event, Forecaster, Holidays
-from stategp._inference import Certificate, FitResult, Outcome
+from stategp._inference import Certificate, CheckpointWarning, FitResult, Outcome
 from stategp._models import GP, AdditiveGP, DeepGP, Layer
 from stategp._native import describe_runtime
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Filter, Posterior
@@ -64,6 +64,7 @@ __all__ = [
     "AdditivePosterior",
     "Auto",
     "Certificate",
+    "CheckpointWarning",
     "DeepGP",
     "DeepPosterior",
     "Effect",

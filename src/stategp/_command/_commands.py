@@ -22,9 +22,11 @@ from stategp._command._models import (
     remember_layout,
 )
 from stategp._command._options import (
+    Checkpoint,
     Data,
     DateFormat,
     Decimal,
+    Every,
     Future,
     Holidays,
     Horizon,
@@ -36,6 +38,7 @@ from stategp._command._options import (
     Model,
     Output,
     Regressors,
+    Resume,
     Separator,
     TableOutput,
     Zone,
@@ -115,6 +118,9 @@ def fit(
     max_steps: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Maximum number of steps of learning.")
     ] = None,
+    checkpoint: Checkpoint = None,
+    every: Every = "5min",
+    resume: Resume = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Model file; by default DATA.stategp."),
@@ -140,11 +146,17 @@ def fit(
         regressors=regressor,
         holidays=[tuple(text.split(":", 1)) if ":" in text else text for text in holidays],
     )
+    options: dict[str, Any] = {"max_steps": max_steps}
+    if checkpoint is not None:
+        options |= {"checkpoint": checkpoint, "every": every, "resume": resume}
+    elif resume:
+        raise ValueError("--resume needs the file to go on from: give --checkpoint FILE")
     spinner, began = Spinner(), clock.perf_counter()
     try:
         with warnings.catch_warnings(record=True) as caught, rows_of(file):
             warnings.simplefilter("always", sg.NotConvergedWarning)
-            forecaster.fit(table, time, target, progress=spinner, max_steps=max_steps, **columns)
+            warnings.simplefilter("always", sg.CheckpointWarning)
+            forecaster.fit(table, time, target, progress=spinner, **options, **columns)
     except KeyboardInterrupt:
         raise Interrupted("interrupted before anything was learned; nothing was written") from None
     finally:
@@ -156,7 +168,10 @@ def fit(
     forecaster.save(target_file)
     _say_done("fitted", facts(forecaster), target_file, seconds, as_json)
     if was_interrupted(forecaster.posterior):
-        raise Interrupted(f"interrupted; the model learned so far is in {target_file}")
+        rest = "" if checkpoint is None else f"; --resume goes on from {checkpoint}"
+        raise Interrupted(f"interrupted; the model learned so far is in {target_file}{rest}")
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
     for warning in caught:
         print(f"stategp: warning: {warning.message}", file=sys.stderr)
     if not as_json:
@@ -164,9 +179,7 @@ def fit(
         print(f"\nnext: stategp report {name}    stategp forecast {name} HORIZON", file=sys.stderr)
 
 
-def _say_done(
-    what: str, said: dict[str, Any], path: Path, seconds: float, as_json: bool
-) -> None:
+def _say_done(what: str, said: dict[str, Any], path: Path, seconds: float, as_json: bool) -> None:
     if as_json:
         print(json.dumps(said | {"model": str(path), "seconds": seconds}))
     else:

@@ -1,6 +1,5 @@
 """Data that grow: more observations beside those of a fit, and inducing points for them."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,7 +43,7 @@ def observe_more(
     whole = inputs.dtype.kind == "i" or bool(np.all(inputs % 1 == 0))
     origin = data.origin if whole else float(data.origin)
     placed = _from_origin(inputs[~np.isnan(targets)], origin)
-    columns = [
+    columns: list[Any] = [
         np.concatenate([np.asarray(old), np.asarray(more)])
         for old, more in [
             (data.x, placed),
@@ -56,11 +55,7 @@ def observe_more(
     if np.any(columns[0][1:] < columns[0][:-1]):
         order = np.argsort(columns[0], kind="stable")
         columns = [column[order] for column in columns]
-    return dataclasses.replace(
-        data,
-        **dict(zip(("x", "y", "extra", "weights"), columns, strict=True)),
-        origin=origin,
-    ), placed
+    return Observations(columns[0], columns[1], columns[2], columns[3], origin), placed
 
 
 def _from_origin(inputs: np.ndarray, origin: Origin) -> np.ndarray:
@@ -73,9 +68,10 @@ def _from_origin(inputs: np.ndarray, origin: Origin) -> np.ndarray:
 def more_inducing(inducing: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Inducing points, and more of them where new inputs lie beyond or in gaps between them.
 
-    `old` are the inputs that they were for. Where every observation had its own state, the new ones get theirs. Otherwise the usual
-    distance between inducing points is kept: an interval that is much longer, or has no end, is
-    divided into steps of that length, and the steps that hold new inputs get a state at both ends.
+    `old` are the inputs that they were for. Where each of these had its own state, new ones get
+    theirs. Otherwise the usual distance between inducing points is kept: an interval that is much
+    longer, or has no end, is divided into steps of that length, and those steps that hold new
+    inputs get a state at both ends.
     """
     if np.all(np.isin(old, inducing)):
         return np.union1d(inducing, new)

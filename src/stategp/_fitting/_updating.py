@@ -33,7 +33,7 @@ def update(
     x_new: Any,
     y_new: Any,
     *,
-    refine: bool = False,
+    refine: Any = False,
     inducing: Any = None,
     weights: Any = None,
     method: Any = None,
@@ -76,7 +76,7 @@ def update(
 
 
 def _found(
-    posterior: Posterior, task: SeriesTask, data: Observations, locations: np.ndarray, refine: bool
+    posterior: Posterior, task: SeriesTask, data: Observations, locations: np.ndarray, refine: Any
 ) -> Posterior:
     model: GP = posterior.model
     warm = warm_start(model, data, posterior, fill_up(model, data, locations))

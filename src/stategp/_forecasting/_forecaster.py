@@ -189,7 +189,7 @@ class Forecaster(Pictured):
         return self
 
     def update(
-        self, frame: Any, *, refine: bool = False, weights: str | None = None, progress: Any = None
+        self, frame: Any, *, refine: Any = False, weights: str | None = None, progress: Any = None
     ) -> "Forecaster":
         """Take in new rows, at the end of the others or anywhere, without starting over.
 
@@ -204,8 +204,9 @@ class Forecaster(Pictured):
         >>> forecaster.update(frame[50:]).forecast("1d")["ds"][0]
         Timestamp('2024-03-01 00:00:00')
         """
-        options = {"refine": refine, "weights": weights, "progress": progress}
-        self.fitted = updated(self._fitted, frame, **options)  # type: ignore[arg-type]
+        self.fitted = updated(
+            self._fitted, frame, refine=refine, weights=weights, progress=progress
+        )
         return self
 
     def _chooses(self, likelihood: Likelihood, x: np.ndarray) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def updated(
-    fitted: "Fitted", frame: Any, *, refine: bool, weights: str | None, progress: Any
+    fitted: "Fitted", frame: Any, *, refine: Any, weights: str | None, progress: Any
 ) -> "Fitted":
     """What a fit left behind, with the rows of a frame, whose columns are those of the fit."""
     table = as_frame(frame, fitted.time, fitted.target)
@@ -63,7 +63,7 @@ def _check_target(fitted: "Fitted", y: np.ndarray, extras: dict[str, Any]) -> No
 
 
 def _updated_choice(
-    choice: Choice, x: np.ndarray, y: np.ndarray, refine: bool, beside: dict[str, Any]
+    choice: Choice, x: np.ndarray, y: np.ndarray, refine: Any, beside: dict[str, Any]
 ) -> Choice:
     return choice._replace(posterior=choice.posterior.update(x, y, refine=refine, **beside))
 
@@ -73,7 +73,7 @@ def _with_effects(
     x: np.ndarray,
     y: np.ndarray,
     values: np.ndarray,
-    refine: bool,
+    refine: Any,
     beside: dict[str, Any],
 ) -> Posterior:
     """The effects depend on all observations: they are found anew, for hyperparameters as given."""

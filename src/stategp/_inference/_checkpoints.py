@@ -9,7 +9,6 @@ import dataclasses
 import time
 import warnings
 from pathlib import Path
-from typing import Any
 
 import jax
 

@@ -8,7 +8,7 @@ SciPy takes (`_lbfgs.py`); all others are `Stepwise`.
 import abc
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -87,6 +87,7 @@ class Search(abc.ABC):
         return ()
 
 
+@runtime_checkable
 class Keeps(Protocol):
     """What remembers searches in a file (`_checkpoints.py`)."""
 

@@ -60,10 +60,10 @@ class Filter:
         likelihood reads are given by name: `noise_variance`, `exposure` or `trials`.
         """
         when, value = _number(x), _number(y)
-        if when is not None and value is not None and not extras and self._steps.noise is not None:
-            step = float(when - self.time)
-            if 0 <= step < math.inf and -math.inf < value < math.inf:
-                return self._after(when, step, float(value), 0.0)
+        if when is not None and value is not None and not extras:
+            step, steps = float(when - self.time), self._steps
+            if 0 <= step < math.inf and steps.accepts(value):
+                return self._after(when, step, float(value), steps.extra)
         return self._after_all(x, y, extras)
 
     def predict_f(self, x_new: Any) -> tuple[Latent, Latent]:
@@ -97,20 +97,25 @@ class Filter:
         Of one observation, given as two numbers, it is a number: how little it was expected. Ask
         before `update` takes it in.
         """
-        when, value = _number(x_new), _number(y_new)
-        one = when is not None and value is not None
-        noise = self._steps.noise
-        if one and noise is not None and not extras and 0 <= when - self.time < math.inf:
-            mean, variance = self._moments(np.array([float(when - self.time)]))
-            centre = self._steps.centres(np.array([float(when)]))
-            error = value - float(mean[0, 0]) - float(centre[0, 0])
-            return log_normal(error, float(variance[0, 0]) + noise)
-        density = marginals_at(self, x_new, **extras).log_density(y_new)
-        return float(density[0]) if one else density
+        when, value, noise = _number(x_new), _number(y_new), self._steps.noise
+        if when is None or value is None:
+            return marginals_at(self, x_new, **extras).log_density(y_new)
+        step = float(when - self.time)
+        if noise is None or extras or not 0 <= step < math.inf:
+            return float(marginals_at(self, [when], **extras).log_density([value])[0])
+        mean, variance = self._moments(np.array([step]))
+        centre = self._steps.centres(np.array([float(when)]))
+        error = value - float(mean[0, 0]) - float(centre[0, 0])
+        return log_normal(error, float(variance[0, 0]) + noise)
 
     def save(self, path: Any) -> None:
         """Write the filter to a small file of numbers and names, which `sg.load` reads."""
         save(self, path)
+
+    def __repr__(self) -> str:
+        ways = {"forget": self.forget, "window": self.window}
+        how = "".join(f", {name}={value:g}" for name, value in ways.items() if value is not None)
+        return f"Filter of {self.model!r} at {self.time}, {self.observed} observed{how}"
 
     @property
     def _steps(self) -> Stepper:

@@ -1,5 +1,6 @@
 """The posterior of a Gaussian process on one input."""
 
+import itertools
 from typing import Any
 
 import equinox as eqx
@@ -108,7 +109,7 @@ class Posterior(Predicts, TellsStates):
         x_new: Any,
         y_new: Any,
         *,
-        refine: bool = False,
+        refine: Any = False,
         inducing: Any = None,
         weights: Any = None,
         method: Any = None,
@@ -179,16 +180,15 @@ class Posterior(Predicts, TellsStates):
         """The states at the last observation."""
         last = float(self.relative_inducing[-1])
         if last <= x:
-            ends = [
+            states = [
                 FilterState(np.asarray(q.mean)[-1, :d], np.asarray(q.covariance)[-1, :d, :d])
                 for q, d in zip(self.marginals, self._dims, strict=True)
             ]
-            return Stepper(self.model).advance(tuple(ends), x - last, None)
+            return Stepper(self.model).advance(tuple(states), x - last, None)
         mean, covariance = (np.asarray(v)[0] for v in self.predict_state([x + self._origin]))
-        first = np.cumsum([0, *self._dims])
+        ends = np.cumsum([0, *self._dims]).tolist()
         return tuple(
-            FilterState(mean[a:b], covariance[a:b, a:b])
-            for a, b in zip(first[:-1], first[1:], strict=True)
+            FilterState(mean[a:b], covariance[a:b, a:b]) for a, b in itertools.pairwise(ends)
         )
 
     @property

@@ -53,7 +53,15 @@ class Stepper:
         )
         likelihood = model.likelihood
         self.noise = float(likelihood.variance) if isinstance(likelihood, Gaussian) else None
+        self.extra = likelihood.extra_default if likelihood.extra else 0.0
+        self.valid = likelihood.valid
         self.levels = _levels(model.means)
+
+    def accepts(self, y: int | float) -> bool:
+        """Whether this can be observed."""
+        if not math.isfinite(y):
+            return False
+        return self.noise is not None or bool(self.valid(np.array([y]), np.array([self.extra]))[0])
 
     def advance(self, states: States, step: float, memory: float | None) -> States:
         """The states after a step; with a memory they fade as it passes."""
@@ -67,9 +75,9 @@ class Stepper:
         both = zip(after, self.prior, strict=True)
         return tuple(faded(state, prior.covariance, share) for state, prior in both)
 
-    def take(self, states: States, x: float, y: float, extra: float) -> States:
+    def take(self, states: States, x: int | float, y: float, extra: float) -> States:
         """The states after an observation at their time."""
-        centre = self.levels if self.levels is not None else self.centres(np.array([x]))[0]
+        centre = self.levels if self.levels is not None else self.centres(np.array([float(x)]))[0]
         if self.noise is not None:
             (state,), h = states, self.emissions[0]
             precision = 1 / (self.noise + extra)

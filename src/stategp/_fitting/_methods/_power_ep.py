@@ -39,6 +39,7 @@ from stategp._inference import (
 )
 from stategp._models import GP
 from stategp._posteriors import Posterior
+from stategp._runtime import on_device
 from stategp.chain import PairMarginals, Sites, sweep
 from stategp.parameters import log_prior, with_vector
 
