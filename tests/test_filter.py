@@ -73,7 +73,8 @@ def test_densities_of_a_stream_add_up_to_the_evidence():
 
 
 def test_a_mean_function_and_known_noise():
-    model = sg.GP(KERNEL, sg.likelihoods.Gaussian(variance=0.1), mean=sg.means.Linear(slope=0.1, intercept=2.0))
+    line = sg.means.Linear(slope=0.1, intercept=2.0)
+    model = sg.GP(KERNEL, sg.likelihoods.Gaussian(variance=0.1), mean=line)
     known = RANDOM.uniform(0.1, 1.0, 40)
     kept = sg.condition(model, X[:20], Y[:20], noise_variance=known[:20]).filter()
     for row in range(20, 40):

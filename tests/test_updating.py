@@ -135,9 +135,7 @@ def test_hyperparameters_stay_or_are_refined():
     assert kept.model == fitted.model
     assert kept.fit_result == fitted.fit_result
     refined = fitted.update(x_new, y_new, refine=True)
-    again = sg.fit(
-        model, np.append(X, x_new), np.append(Y, y_new), inducing=refined.inducing
-    )
+    again = sg.fit(model, np.append(X, x_new), np.append(Y, y_new), inducing=refined.inducing)
     assert refined.fit_result.converged
     assert refined.elbo > kept.elbo
     np.testing.assert_allclose(refined.elbo, again.elbo, atol=1e-5)
@@ -191,9 +189,7 @@ def test_states_where_there_were_none():
 
 
 DAYS = pd.date_range("2024-01-01", periods=60, tz="Europe/Berlin")
-FRAME = pd.DataFrame(
-    {"ds": DAYS, "y": np.sin(np.arange(60) / 5) + 3, "on": np.arange(60) % 7 == 0}
-)
+FRAME = pd.DataFrame({"ds": DAYS, "y": np.sin(np.arange(60) / 5) + 3, "on": np.arange(60) % 7 == 0})
 
 
 def test_a_forecaster_takes_in_new_rows():

@@ -106,6 +106,8 @@ Zone = Annotated[
 
 def column(about: str) -> Any:
     return typer.Option(metavar="COLUMN", help=about)
+
+
 Checkpoint = Annotated[
     Path | None,
     typer.Option(

@@ -20,7 +20,7 @@ from stategp._runtime import finishing_compilations, on_device, pad_last, padded
 from stategp.likelihoods import Gaussian, Likelihood
 from stategp.means import Constant, Mean, Zero
 
-_KEPT = 4096  # lengths of steps whose matrices are kept
+_KEPT = 512  # lengths of steps whose matrices are kept
 _SMALL = 1e-6  # share of noise in what is seen, below which covariances are updated with more care
 _SITE_STEPS = 100
 _STILL = 1e-20  # square of what a step may move f, in deviations, when its site is found
@@ -103,8 +103,18 @@ class Stepper:
         if found is None:
             if len(self.kept) >= _KEPT:
                 self.kept.clear()
-            found = self.kept[step] = self._call(_matrices, np.asarray(step))
+            found = self.kept[step] = self._apart(self._call(_matrices, np.asarray(step)))
         return found
+
+    def _apart(self, together: np.ndarray) -> Matrices:
+        """A and Q of each latent function, from all of their entries in one array."""
+        own, pairs, begin = together.copy(), [], 0
+        for h in self.emissions:
+            end = begin + 2 * len(h) ** 2
+            A, Q = own[begin:end].reshape(2, len(h), len(h))
+            pairs.append((A, Q))
+            begin = end
+        return tuple(pairs)
 
     def all_matrices(self, steps: np.ndarray) -> Matrices:
         """The same for many steps together, along the first axis."""
@@ -215,8 +225,9 @@ def _model(structure: Any, leaves: Any) -> GP:
 def _matrices(structure: Any) -> Any:
     @jax.jit
     def program(leaves: Any, step: Float[Array, ""]) -> Any:
+        # In one array: each that JAX returns takes some microseconds.
         steps = [kernel.step_matrices(step[None]) for kernel in _model(structure, leaves).kernels]
-        return tuple((A[..., 0], Q[..., 0]) for A, Q in steps)
+        return jnp.concatenate([matrix.reshape(-1) for pair in steps for matrix in pair])
 
     return program
 
