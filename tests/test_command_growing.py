@@ -59,7 +59,7 @@ def test_a_model_file_takes_in_new_rows(run, tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("date,sold\n2024-05-01,much\n", "line 2"),
+        ("date,sold\n2024-05-01,much\n", "row 2 is 'much'"),
         ("date,bought\n2024-05-01,1\n", "there is no column 'sold' in rows.csv"),
         ("date,sold\n", "rows.csv has no rows"),
         ("date,sold\n1.5,2\n", "dates"),

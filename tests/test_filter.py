@@ -222,6 +222,11 @@ def test_what_else_is_refused(start):
         start.filter(forget=-1.0)
     with pytest.raises(ValueError, match="give one of them"):
         start.filter(forget=1.0, window=1.0)
+    silent = sg.GP(KERNEL, sg.likelihoods.Gaussian(variance=sg.fixed(0.0)))
+    known = sg.condition(silent, X[:5], Y[:5], noise_variance=0.1).filter()
+    assert known.update(30.0, 1.0, noise_variance=0.1).observed == 1
+    with pytest.raises(ValueError, match="observations without noise"):
+        known.update(30.0, 1.0)
     counts = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Poisson())
     with pytest.raises(ValueError, match="Poisson"):
         sg.condition(counts, X[:5], np.ones(5)).filter().update(30.0, -1.0)

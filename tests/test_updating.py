@@ -224,6 +224,8 @@ def test_effects_learn_from_new_rows():
     assert after.effect_covariance[0, 0] < before.effect_covariance[0, 0]
     with pytest.raises(ValueError, match=r"forecaster\.update\(frame\)"):
         after.update([70.0], [1.0])
+    with pytest.raises(ValueError, match="a filter is for a Gaussian process alone"):
+        after.filter()
 
 
 def test_models_that_were_chosen_keep_their_weights():

@@ -40,7 +40,7 @@ def observe_more(
     if len(inputs) == 0 or np.all(np.isnan(targets)):
         return data, np.zeros(0)
     new = observe(inputs, targets, likelihood, extras=extras, weights=weights)
-    whole = inputs.dtype.kind == "i" or bool(np.all(inputs % 1 == 0))
+    whole = inputs.dtype.kind == "i" or bool(np.all((inputs % 1 == 0) & (abs(inputs) < 2.0**63)))
     origin = data.origin if whole else float(data.origin)
     placed = _from_origin(inputs[~np.isnan(targets)], origin)
     columns: list[Any] = [

@@ -70,8 +70,8 @@ def fingerprint(part: Any) -> str:
     leaves, structure = jax.tree.flatten(part)
     digest = hashlib.sha256(_ADDRESS.sub("", str(structure)).encode())
     for leaf in leaves:
-        if isinstance(leaf, jax.Array | np.ndarray | np.number):
-            array = np.ascontiguousarray(np.asarray(leaf))
+        array = np.ascontiguousarray(leaf) if hasattr(leaf, "__array__") else None
+        if array is not None and array.dtype.kind != "O":
             digest.update(f"{array.dtype} {array.shape}".encode())
             digest.update(array.reshape(-1).view(np.uint8).data)
         else:

@@ -53,7 +53,7 @@ class Keeper:
         self.over: list[SearchRecord] = []
         self.under_way: tuple[Search, Watch] | None = None
         self.last = time.perf_counter()
-        self.stopped = False  # after Ctrl-C nothing is remembered that would not have been done
+        self.stopped = False
 
     def open(self, fingerprint: dict[str, str], *, resume: bool) -> None:
         """Begin, or go on from what is there, which must belong to the same fit.
@@ -104,12 +104,17 @@ class Keeper:
         if self.stopped:
             return
         if result.outcome is Outcome.interrupted:
-            self._try_to_write()
-            self.stopped = True
+            self.stop()
             return
         self.under_way = None
         self.over.append(_record(search, result, result))
         self._keep()
+
+    def stop(self) -> None:
+        """Write where everything stands, and no more: what follows Ctrl-C is not the usual way."""
+        if not self.stopped:
+            self._try_to_write()
+        self.stopped = True
 
     def finish(self) -> None:
         """Write how everything ended."""

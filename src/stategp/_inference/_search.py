@@ -99,6 +99,10 @@ class Keeps(Protocol):
         """The search is over."""
         ...
 
+    def stop(self) -> None:
+        """Ctrl-C came before a search had found anything."""
+        ...
+
 
 def run(search: Search, report: Report, keeper: Keeps | None = None) -> FitResult:
     """Search to the end, or until Ctrl-C; what was found is then `search.best`."""
@@ -110,6 +114,8 @@ def run(search: Search, report: Report, keeper: Keeps | None = None) -> FitResul
         outcome = search.climb(watch)
     except KeyboardInterrupt:
         if search.best is None:
+            if keeper is not None:
+                keeper.stop()
             raise
         outcome = Outcome.interrupted
     result = watch.result(outcome, search.remarks())

@@ -22,7 +22,7 @@ _NUMBERS = 2**20  # of the matrices of points that are predicted together
 _EVENED = 64  # observations after which rounding is evened out
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Filter:
     """The state at the end of a series, which is all that forecasts need of the data.
 
@@ -155,6 +155,12 @@ class Filter:
         if np.any(np.isinf(targets)):
             raise ValueError("y must be finite (NaN means missing), got an infinite value")
         check_support(likelihood, "y", targets, extra)
+        noise = self._steps.noise
+        if noise is not None and np.any(there & ~(noise + extra > 0)):
+            raise ValueError(
+                "observations without noise: the likelihood's variance is zero, so "
+                "noise_variance must be given and positive"
+            )
         self._refuse_late("x", inputs)
         order = np.flatnonzero(there)[np.argsort(inputs[there], kind="stable")]
         steps = np.diff(relative_inputs("x", inputs[order], self.time), prepend=0.0)

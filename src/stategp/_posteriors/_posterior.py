@@ -167,6 +167,11 @@ class Posterior(Predicts, TellsStates):
         >>> low, median, high = filter.quantiles([5.0, 6.0])
         """
         refuse_traced("the posterior", self)
+        if type(self) is not Posterior:
+            raise ValueError(
+                "a filter is for a Gaussian process alone: with regressors, holidays or events "
+                "use forecaster.update(frame)"
+            )
         if forget is not None and window is not None:
             raise ValueError("forget and window are two ways to forget: give one of them")
         x = np.asarray(self.data.x)

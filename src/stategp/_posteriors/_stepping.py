@@ -59,9 +59,9 @@ class Stepper:
 
     def accepts(self, y: int | float) -> bool:
         """Whether this can be observed."""
-        if not math.isfinite(y):
-            return False
-        return self.noise is not None or bool(self.valid(np.array([y]), np.array([self.extra]))[0])
+        if self.noise is not None:
+            return self.noise > 0 and math.isfinite(y)
+        return math.isfinite(y) and bool(self.valid(np.array([y]), np.array([self.extra]))[0])
 
     def advance(self, states: States, step: float, memory: float | None) -> States:
         """The states after a step; with a memory they fade as it passes."""
