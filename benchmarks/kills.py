@@ -55,14 +55,16 @@ def steps_in(checkpoint: Path) -> int:
 def kill_once(fit: str, checkpoint: Path, after: float, *, at_once: bool) -> dict | str:
     """A line of the log, or the answer if the fit was over before.
 
-    The seconds count from the start of the process, or from when it has opened the checkpoint.
+    The seconds count from the start of the process, or from its first step, when it writes the
+    checkpoint for the second time.
     """
     before, process, began = steps_in(checkpoint), start(fit, checkpoint), time.time()
-    opened = began if at_once else None
-    while process.poll() is None and (opened is None or time.time() - opened < after):
-        if opened is None and checkpoint.exists() and checkpoint.stat().st_mtime > began:
-            opened = time.time()
-        time.sleep(0.01)
+    counted, writes = began if at_once else None, set()
+    while process.poll() is None and (counted is None or time.time() - counted < after):
+        if counted is None and checkpoint.exists() and checkpoint.stat().st_mtime > began:
+            writes.add(checkpoint.stat().st_mtime)
+            counted = time.time() if len(writes) > 1 else None
+        time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     out, err = process.communicate()
     if process.returncode == 0:
@@ -84,7 +86,7 @@ def kill_once(fit: str, checkpoint: Path, after: float, *, at_once: bool) -> dic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=50)
-    parser.add_argument("--longest", type=float, default=15.0, help="seconds before a kill")
+    parser.add_argument("--longest", type=float, default=5.0, help="seconds before a kill")
     parser.add_argument("--store", action="store_true", help=f"write {STORED.name}")
     arguments = parser.parse_args()
     chance = random.Random(0)

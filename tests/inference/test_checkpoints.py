@@ -100,6 +100,23 @@ def test_a_deep_model(killing, tmp_path, monkeypatch):
     assert resumed.fit_result.trace == uninterrupted.fit_result.trace
 
 
+def test_an_additive_model(killing, tmp_path, monkeypatch):
+    model = sg.AdditiveGP({"a": sg.kernels.Matern32(), "b": sg.kernels.Matern12()}, "poisson")
+    table = {"a": X, "b": X[::-1] ** 2}
+    options = {"inducing": 5, "max_steps": 8, "progress": False}
+    file = tmp_path / "checkpoint"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sg.NotConvergedWarning)
+        uninterrupted = sg.fit(model, table, COUNTS, **options)
+        killing(5)
+        with pytest.raises(Killed):
+            sg.fit(model, table, COUNTS, checkpoint=file, **OFTEN, **options)
+        monkeypatch.undo()
+        resumed = sg.fit(model, table, COUNTS, checkpoint=file, resume=True, **options)
+    assert resumed.fit_result.trace == uninterrupted.fit_result.trace
+    assert resumed.elbo == uninterrupted.elbo
+
+
 def test_where_evaluations_are_too_many_to_keep(killing, tmp_path, monkeypatch):
     file = tmp_path / "checkpoint"
     monkeypatch.setattr("stategp._inference._lbfgs._REMEMBERED", 10)
