@@ -22,8 +22,8 @@ from stategp._inference import _checkpoints
 STORED = Path(__file__).parent.parent / "docs" / "kills-run.json"
 EVERY = 0.2  # seconds between checkpoints
 FITS = {
-    "L-BFGS": "x[::8], y[::8], inducing=100, starts=8",
-    "minibatches": "x, y, inducing=200, batch_size=2000, max_steps=3000",
+    "L-BFGS": "x[::8], y[::8], inducing=100, starts=3",
+    "minibatches": "x, y, inducing=200, batch_size=1000, max_steps=1500",
 }
 PROGRAM = """
 import warnings, numpy as np, stategp as sg
