@@ -195,6 +195,17 @@ def test_several_at_one_time(start):
     same(kept, whole)
 
 
+def test_the_last_time_again_although_it_was_rounded():
+    x = np.array([-1e6, 0.1, 0.3])
+    kept = sg.condition(MODEL, x, Y[:3]).filter()
+    assert kept.update(0.3, 1.0).update([0.3], [1.0]).observed == 2
+    assert np.isfinite(kept.log_density(0.3, 1.0))
+    assert len(kept.predict_f([0.3])[0]) == 1
+    assert len(kept.predict_f([])[0]) == 0
+    with pytest.raises(ValueError, match="lies before"):
+        kept.update(0.299, 1.0)
+
+
 @pytest.mark.parametrize(
     ("x", "y", "words"),
     [

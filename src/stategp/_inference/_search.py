@@ -189,7 +189,7 @@ class Stepwise(Search):
         return self.exhausted(watch)
 
     def memory(self, *, over: bool) -> Memory:
-        if self.at is None:
+        if self.at is None or self.best is None:
             return {}
         kept: Memory = {"best": leaves_of(self.best)}
         if not over:

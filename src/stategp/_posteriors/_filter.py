@@ -1,6 +1,7 @@
 """What forecasting needs of a posterior, kept up to date observation by observation."""
 
 import dataclasses
+import itertools
 import math
 from typing import Any
 
@@ -19,6 +20,7 @@ from stategp._runtime import on_device
 Time = int | float
 
 _NUMBERS = 2**20  # of the matrices of points that are predicted together
+_BLOCK = 256  # steps whose matrices are computed together
 _EVENED = 64  # observations after which rounding is evened out
 
 
@@ -52,6 +54,7 @@ class Filter:
     window: float | None = None
     young: States | None = None  # with a window: what is known without all that came before …
     young_since: Time = 0  # … this
+    rounding: float = 0.0  # of the time, if it was computed and not given
 
     def update(self, x: Any, y: Any, **extras: Any) -> "Filter":
         """The filter after one observation, or after many, in any order.
@@ -61,7 +64,7 @@ class Filter:
         """
         when, value = _number(x), _number(y)
         if when is not None and value is not None and not extras:
-            step, steps = float(when - self.time), self._steps
+            step, steps = self._step(when), self._steps
             if 0 <= step < math.inf and steps.accepts(value):
                 return self._after(when, step, float(value), steps.extra)
         return self._after_all(x, y, extras)
@@ -70,7 +73,7 @@ class Filter:
         """Mean and variance of the latent function, at times that are not before the last one."""
         x = inputs_as_given("x_new", np.atleast_1d(np.asarray(x_new)))
         self._refuse_late("x_new", x)
-        steps = relative_inputs("x_new", x, self.time)
+        steps = np.maximum(relative_inputs("x_new", x, self.time), 0.0)
         largest = max(len(h) for h in self._steps.emissions)
         size = max(_NUMBERS // largest**2, 1)
         parts = [self._moments(steps[at : at + size]) for at in range(0, max(len(x), 1), size)]
@@ -100,8 +103,8 @@ class Filter:
         when, value, noise = _number(x_new), _number(y_new), self._steps.noise
         if when is None or value is None:
             return marginals_at(self, x_new, **extras).log_density(y_new)
-        step = float(when - self.time)
-        if noise is None or extras or not 0 <= step < math.inf:
+        step = self._step(when)
+        if not noise or extras or not 0 <= step < math.inf:
             return float(marginals_at(self, [when], **extras).log_density([value])[0])
         mean, variance = self._moments(np.array([step]))
         centre = self._steps.centres(np.array([float(when)]))
@@ -125,6 +128,11 @@ class Filter:
             object.__setattr__(self, "_kept_steps", steps)
         return steps
 
+    def _step(self, x: Time) -> float:
+        """How far a time is from the last one; less than nothing if it lies before it."""
+        step = float(x - self.time)
+        return 0.0 if -self.rounding <= step < 0 else step
+
     def _after(self, x: Time, step: float, y: float, extra: float) -> "Filter":
         """After an observation that has been checked."""
         steps, young, since = self._steps, self.young, self.young_since
@@ -137,7 +145,7 @@ class Filter:
         states = steps.take(states, x, y, extra)
         count = self.observed + 1
         if count % _EVENED == 0:
-            states = even(states)
+            states, young = even(states), None if young is None else even(young)
         new = Filter(self.model, x, states, count, self.forget, self.window, young, since)
         object.__setattr__(new, "_kept_steps", steps)
         return new
@@ -163,18 +171,17 @@ class Filter:
             )
         self._refuse_late("x", inputs)
         order = np.flatnonzero(there)[np.argsort(inputs[there], kind="stable")]
-        steps = np.diff(relative_inputs("x", inputs[order], self.time), prepend=0.0)
-        self._steps.prepare(steps)
+        columns = [column[order].tolist() for column in (inputs, targets, extra)]
         new = self
-        rows = zip(
-            inputs[order].tolist(), targets[order].tolist(), extra[order].tolist(), strict=True
-        )
-        for when, value, beside in rows:
-            new = new._after(when, float(when - new.time), value, beside)
+        for number, (when, value, beside) in enumerate(zip(*columns, strict=True)):
+            if number % _BLOCK == 0:
+                ahead = itertools.pairwise([new.time, *columns[0][number : number + _BLOCK]])
+                new._steps.prepare(np.array([float(b - a) for a, b in ahead]))
+            new = new._after(when, new._step(when), value, beside)
         return new
 
     def _refuse_late(self, name: str, x: np.ndarray) -> None:
-        late = x < self.time
+        late = x < self.time - self.rounding if self.rounding else x < self.time
         if late.any():
             at = int(np.argmax(late))
             more = f" (and {int(late.sum()) - 1} more)" if late.sum() > 1 else ""

@@ -179,7 +179,9 @@ class Posterior(Predicts, TellsStates):
         states = self._last_states(float(x[-1]))
         length, span = as_length("forget", forget), as_length("window", window)
         young = None if span is None else Stepper(self.model).prior
-        return Filter(self.model, time, states, 0, length, span, young, time)
+        known = isinstance(time, int)
+        rounding = 0.0 if known else 2 * float(np.spacing(abs(x[-1]) + abs(self.data.origin)))
+        return Filter(self.model, time, states, 0, length, span, young, time, rounding)
 
     def _last_states(self, x: float) -> tuple[FilterState, ...]:
         """The states at the last observation."""
@@ -190,7 +192,9 @@ class Posterior(Predicts, TellsStates):
                 for q, d in zip(self.marginals, self._dims, strict=True)
             ]
             return Stepper(self.model).advance(tuple(states), x - last, None)
-        mean, covariance = (np.asarray(v)[0] for v in self.predict_state([x + self._origin]))
+        mean, covariance = (
+            np.asarray(v)[0] for v in self.predict_state([_as_given(x, self._origin)])
+        )
         ends = np.cumsum([0, *self._dims]).tolist()
         return tuple(
             FilterState(mean[a:b], covariance[a:b, a:b]) for a, b in itertools.pairwise(ends)

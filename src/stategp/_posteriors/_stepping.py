@@ -91,8 +91,10 @@ class Stepper:
 
     def centres(self, x: np.ndarray) -> np.ndarray:
         """The mean functions at some points, a row for each."""
-        if self.levels is not None:
-            return np.broadcast_to(self.levels, (len(x), len(self.levels)))
+        if self.levels is not None or len(x) == 0:
+            return np.zeros((len(x), len(self.emissions))) + (
+                0.0 if self.levels is None else self.levels
+            )
         whole = pad_last(x, padded_size(len(x)) if len(x) > 1 else 1)
         means: np.ndarray = self._call(_means, on_device(whole))
         return means.reshape(len(whole), -1)[: len(x)]
@@ -124,8 +126,8 @@ class Stepper:
 
     def prepare(self, steps: np.ndarray) -> None:
         """Compute the matrices of steps to come together."""
-        new = np.setdiff1d(steps, np.fromiter(self.kept, float, len(self.kept)))[:_KEPT]
-        if len(new) > 1:
+        new = np.array([step for step in np.unique(steps) if step > 0 and step not in self.kept])
+        if 1 < len(new) <= _KEPT:
             if len(self.kept) + len(new) > _KEPT:
                 self.kept.clear()
             found = self.all_matrices(new)
