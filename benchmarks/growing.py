@@ -77,6 +77,12 @@ def stream(name: str, count: int, parts: int) -> list[dict]:
         print("{stream:16s} {observations:>9,} {microseconds:8.1f} µs each "
               "({cpu_microseconds:.1f} of this process) {bytes:,.0f} bytes".format(**rows[-1]),
               flush=True)  # fmt: skip
+    if likelihood == "gaussian" and count <= 100_000:
+        at = times[-1] + np.array([1.0, 5.0, 50.0])
+        whole = sg.condition(kept.model, x, y, inducing="data")
+        pairs = zip(kept.predict_f(at), whole.predict_f(at), strict=True)
+        rows[-1]["difference"] = max(float(np.max(np.abs(a - b))) for a, b in pairs)
+        print(f"from the posterior of all: {rows[-1]['difference']:.1e}", flush=True)
     return rows
 
 

@@ -111,11 +111,11 @@ def main() -> None:
                     log.append(line)
                     assert line["steps_after"] >= line["steps_before"], line
                 print(line if not over else answers[-1], flush=True)
+                if arguments.store:
+                    run = {"every": EVERY, "kills": log, "answers": answers}
+                    STORED.write_text(json.dumps(run, indent=1) + "\n")
     same = all(answer["the_same"] for answer in answers)
     print(f"{len(log)} kills, {len(answers)} fits, all answers the same: {same}")
-    if arguments.store:
-        run = {"every": EVERY, "kills": log, "answers": answers}
-        STORED.write_text(json.dumps(run, indent=1) + "\n")
     sys.exit(not same)
 
 
