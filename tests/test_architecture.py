@@ -22,6 +22,7 @@ ORDER = [module for modules, _ in MAP for module in modules]
 DOORS = {"__init__", "__main__"}
 # importer, imported: why it may look down the map. All such imports are inside functions.
 EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("_posteriors", "_fitting"): "posterior.update(x, y) infers again, from where q stands",
     ("_posteriors", "plots"): "posterior.plot() and the like draw what people hold",
     ("_posteriors", "report"): "posterior.report(path) likewise",
 }

@@ -28,7 +28,7 @@ TABLE = pd.DataFrame(
     }
 )
 TINY = ("-k", "matern32(10d)", "--inducing", "8", "--max-steps", "5")
-COMMANDS = ("fit", "predict", "forecast", "plot", "report", "describe", "demo")
+COMMANDS = ("fit", "update", "predict", "forecast", "plot", "report", "describe", "demo")
 
 
 @pytest.fixture(scope="module")

@@ -74,6 +74,13 @@ def check(page: str, names: dict) -> None:
         assert np.allclose(names["probabilities"].sum(axis=1), 1)
         before, after = (p.predict_f([300.0])[0] for p in (names["posterior"], names["same"]))
         assert before == after
+    if page == "growing":
+        for posterior in (names["longer"], names["stream"]):
+            assert abs(posterior.predict_f([121.0])[0][0] - names["mean"][0]) < 1e-6
+        assert len(names["forecast"]) == 7
+        assert names["forecast"]["ds"][0] == names["days"][-1] + names["pd"].Timedelta(days=1)
+        assert len(sg.load("refined.stategp").posterior.data) == 140
+        assert names["fitted"].fit_result.converged
     if page == "forecasting":
         assert {"trend", "weekly", "weekly_upper_95"} <= set(names["parts"].columns)
         assert list(names["flagged"].columns) == ["ds", "y", "probability", "outlier"]

@@ -14,11 +14,12 @@ from stategp._fitting._options import MethodName
 from tests.pages import ROOT
 
 MODELS = ["AdditiveGP", "DeepGP", "GP", "Layer"]
-FITTING = ["Auto", "LogPosterior", "NotConvergedWarning", "PowerEP"]
+FITTING = ["Auto", "CheckpointWarning", "LogPosterior", "NotConvergedWarning", "PowerEP"]
 POSTERIORS = [
     "AdditivePosterior",
     "Certificate",
     "DeepPosterior",
+    "Filter",
     "FitResult",
     "Outcome",
     "Posterior",

@@ -122,7 +122,7 @@ def learn(
     batches = Batches(search.rows, min(batch_size, search.rows), seed)
     fixed = search.rows, search.logarithms
     for number in range(steps):
-        at = jnp.asarray(batches.next())
+        at = jnp.asarray(batches.at(number))
         everything, memory = _step(everything, memory, search[:4], fixed, rate, at)
         watch(number, everything)
     return everything

@@ -30,10 +30,10 @@ from stategp._fitting import (
     log_posterior,
 )
 from stategp._forecasting import Effect, Event, Forecaster, Holidays
-from stategp._inference import Certificate, FitResult, Outcome
+from stategp._inference import Certificate, CheckpointWarning, FitResult, Outcome
 from stategp._models import GP, AdditiveGP, DeepGP, Layer
 from stategp._native import describe_runtime
-from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
+from stategp._posteriors import AdditivePosterior, DeepPosterior, Filter, Posterior
 from stategp.parameters import Parameter, fixed, parameter
 
 if TYPE_CHECKING:  # imported on first use, see __getattr__
@@ -64,10 +64,12 @@ __all__ = [
     "AdditivePosterior",
     "Auto",
     "Certificate",
+    "CheckpointWarning",
     "DeepGP",
     "DeepPosterior",
     "Effect",
     "Event",
+    "Filter",
     "FitResult",
     "Forecaster",
     "GPClassifier",

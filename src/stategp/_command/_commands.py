@@ -22,9 +22,11 @@ from stategp._command._models import (
     remember_layout,
 )
 from stategp._command._options import (
+    Checkpoint,
     Data,
     DateFormat,
     Decimal,
+    Every,
     Future,
     Holidays,
     Horizon,
@@ -36,6 +38,7 @@ from stategp._command._options import (
     Model,
     Output,
     Regressors,
+    Resume,
     Separator,
     TableOutput,
     Zone,
@@ -55,6 +58,7 @@ from stategp._command._tables import (
     rows_of,
     write_table,
 )
+from stategp._command._updating import run_update
 from stategp._command._writing import Writing
 from stategp._runtime import replacing
 
@@ -114,6 +118,9 @@ def fit(
     max_steps: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Maximum number of steps of learning.")
     ] = None,
+    checkpoint: Checkpoint = None,
+    every: Every = "5min",
+    resume: Resume = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Model file; by default DATA.stategp."),
@@ -139,11 +146,17 @@ def fit(
         regressors=regressor,
         holidays=[tuple(text.split(":", 1)) if ":" in text else text for text in holidays],
     )
+    options: dict[str, Any] = {"max_steps": max_steps}
+    if checkpoint is not None:
+        options |= {"checkpoint": checkpoint, "every": every, "resume": resume}
+    elif resume:
+        raise ValueError("--resume needs the file to go on from: give --checkpoint FILE")
     spinner, began = Spinner(), clock.perf_counter()
     try:
         with warnings.catch_warnings(record=True) as caught, rows_of(file):
             warnings.simplefilter("always", sg.NotConvergedWarning)
-            forecaster.fit(table, time, target, progress=spinner, max_steps=max_steps, **columns)
+            warnings.simplefilter("always", sg.CheckpointWarning)
+            forecaster.fit(table, time, target, progress=spinner, **options, **columns)
     except KeyboardInterrupt:
         raise Interrupted("interrupted before anything was learned; nothing was written") from None
     finally:
@@ -153,9 +166,12 @@ def fit(
     seconds = result.total_seconds if result else clock.perf_counter() - began
     remember_layout(forecaster, file.layout)
     forecaster.save(target_file)
-    _say_fitted(forecaster, target_file, seconds, as_json)
+    _say_done("fitted", facts(forecaster), target_file, seconds, as_json)
     if was_interrupted(forecaster.posterior):
-        raise Interrupted(f"interrupted; the model learned so far is in {target_file}")
+        rest = "" if checkpoint is None else f"; --resume goes on from {checkpoint}"
+        raise Interrupted(f"interrupted; the model learned so far is in {target_file}{rest}")
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
     for warning in caught:
         print(f"stategp: warning: {warning.message}", file=sys.stderr)
     if not as_json:
@@ -163,11 +179,39 @@ def fit(
         print(f"\nnext: stategp report {name}    stategp forecast {name} HORIZON", file=sys.stderr)
 
 
-def _say_fitted(forecaster: Any, path: Path, seconds: float, as_json: bool) -> None:
+def _say_done(what: str, said: dict[str, Any], path: Path, seconds: float, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(facts(forecaster) | {"model": str(path), "seconds": seconds}))
+        print(json.dumps(said | {"model": str(path), "seconds": seconds}))
     else:
-        _say(facts(forecaster) | {"fitted in": f"{seconds:.1f} s", "written to": str(path)})
+        _say(said | {f"{what} in": f"{seconds:.1f} s", "written to": str(path)})
+
+
+@app.command()
+def update(
+    model: Model,
+    data: Data,
+    refine: Annotated[
+        bool,
+        typer.Option("--refine", help="Learn the hyperparameters again, from where they stand."),
+    ] = False,
+    sep: Separator = None,
+    decimal: Decimal = None,
+    date_format: DateFormat = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Model file; by default MODEL itself."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Add the rows of a table to a model, without starting over.
+
+    The columns are those of the fit; rows may lie after the data, before or among them. Rows that
+    the model has already seen are counted again. The file is replaced when all is done.
+    """
+    target_file = model if output is None else output
+    writing = Writing(sep, decimal, date_format)
+    said, seconds = run_update(model, data, writing, target_file, refine=refine)
+    _say_done("updated", said, target_file, seconds, as_json)
 
 
 @app.command()

@@ -9,7 +9,8 @@ from stategp._command._tables import is_table, open_table, read_columns
 from stategp._command._writing import Writing
 
 
-def load_forecaster(path: Path) -> Any:
+def load_forecaster(path: Path, *, answering: bool = True) -> Any:
+    """A fitted forecaster; `answering`: with frames that can be written to files."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give a file that `stategp fit` wrote")
     if path.is_file() and is_table(path):
@@ -22,7 +23,8 @@ def load_forecaster(path: Path) -> Any:
         )
     if loaded.fitted is None:
         raise ValueError(f"{path} holds a Forecaster that has not been fitted")
-    loaded.fitted = _with_arrow(loaded.fitted)
+    if answering:
+        loaded.fitted = _with_arrow(loaded.fitted)
     return loaded
 
 

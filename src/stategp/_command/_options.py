@@ -106,3 +106,19 @@ Zone = Annotated[
 
 def column(about: str) -> Any:
     return typer.Option(metavar="COLUMN", help=about)
+
+
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Remember how far a long fit is, so that --resume can go on after whatever ended it; "
+        "removed when the model is written.",
+    ),
+]
+Every = Annotated[
+    str, typer.Option(metavar="LENGTH", help="How often the checkpoint is written: 5min, 30s.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on from the checkpoint, if it is there.")
+]

@@ -2,6 +2,7 @@
 
 from stategp._data._cells import WIDEST, Cells, cut_cells, cut_short_cells
 from stategp._data._compression import Compressed, Waves, compress, divided
+from stategp._data._growing import more_inducing, observe_more
 from stategp._data._observations import (
     AtInducing,
     Column,
@@ -57,9 +58,11 @@ __all__ = [
     "extra_values",
     "inputs_as_given",
     "learns",
+    "more_inducing",
     "numbers",
     "observation_weights",
     "observe",
+    "observe_more",
     "observe_table",
     "one_if_equal",
     "pack_moments",

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import safetensors
@@ -29,6 +29,8 @@ from stategp._files._registry import (
 from stategp._files._saving import DEEPEST, Tensors, checksum
 from stategp._files._types import misfit
 
+Kind = TypeVar("Kind")
+
 # Brackets of JSON; text between quotation marks (or up to the end) is passed over.
 _BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{\]}]', re.DOTALL)
 
@@ -48,6 +50,27 @@ def load(path: Any, *, function: Callable[..., Any] | None = None) -> Any:
     >>> again.elbo == posterior.elbo
     True
     """
+    target, answer = _read(path, function)
+    if not is_answer(answer):
+        raise ValueError(f"{target} holds {_a(answer)}, not a posterior or Forecaster")
+    return answer
+
+
+def load_as(path: Any, kind: type[Kind]) -> Kind:
+    """What was saved in a file, if it is of this kind."""
+    target, found = _read(path, None)
+    if not isinstance(found, kind):
+        raise ValueError(f"{target} holds {_a(found)}, not a {kind.__name__}")
+    return found
+
+
+def _a(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+
+
+def _read(path: Any, function: Callable[..., Any] | None) -> tuple[Path, Any]:
+    """The file and what it holds, all of it."""
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder, not a file")
@@ -63,13 +86,9 @@ def load(path: Any, *, function: Callable[..., Any] | None = None) -> Any:
         raise ValueError(f"{target} does not describe a posterior: {error!r}") from None
     except ValueError as error:
         raise ValueError(f"{target} cannot be read: {error}") from None
-    if not is_answer(answer):
-        kind = type(answer).__name__
-        article = "an" if kind[0] in "AEIOUaeiou" else "a"
-        raise ValueError(f"{target} holds {article} {kind}, not a posterior or Forecaster")
     if tensors:
         raise ValueError(f"{target} cannot be read: it holds arrays that nothing refers to")
-    return answer
+    return target, answer
 
 
 class _RefusedError(Exception):

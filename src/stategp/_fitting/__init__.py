@@ -8,6 +8,7 @@ from stategp._fitting._methods import PowerEP
 from stategp._fitting._requests import NotConvergedWarning
 from stategp._fitting._sampling import LogPosterior, log_posterior
 from stategp._fitting._settings import Settings
+from stategp._fitting._updating import update
 
 allow(Auto)
 
@@ -23,4 +24,5 @@ __all__ = [
     "condition",
     "fit",
     "log_posterior",
+    "update",
 ]

@@ -2,6 +2,7 @@
 
 from typing import Any, Unpack, overload
 
+from stategp._fitting._checkpointing import as_checkpoints
 from stategp._fitting._options import ConditionOptions, FitOptions, Numbers, Table
 from stategp._fitting._requests import Request, answer
 from stategp._models import GP, AdditiveGP, DeepGP
@@ -78,7 +79,8 @@ def condition(
     >>> model = sg.GP(sg.kernels.Matern32(lengthscale=2.0), sg.likelihoods.Gaussian(variance=0.1))
     >>> posterior = sg.condition(model, np.arange(10), np.sin(np.arange(10)), inducing=5)
     """
-    return answer(_request(locals() | {"starts": 1}, learn=False))
+    none = {"starts": 1, "checkpoint": None, "every": "5min", "resume": False}
+    return answer(_request(locals() | none, learn=False))
 
 
 @overload
@@ -109,6 +111,9 @@ def fit(
     seed: Any = 0,
     max_steps: Any = None,
     tolerance: Any = None,
+    checkpoint: Any = None,
+    every: Any = "5min",
+    resume: Any = False,
     progress: Any = None,
 ) -> Any:
     """Learn the hyperparameters, then infer the posterior.
@@ -118,11 +123,16 @@ def fit(
     gives a warning and says so in `posterior.fit_result`. After Ctrl-C the best result so far is
     returned.
 
-    Arguments are those of `condition`, and these two:
+    Arguments are those of `condition`, and these:
 
     Arguments:
         starts: the number of starting points for L-BFGS; the best result is kept.
         seed: seed of minibatches, and of the random starting points after the first.
+        checkpoint: a file in which a long fit remembers how far it is, so that it can go on after
+            its process has ended, for whatever reason. It stays when the fit is over.
+        every: how often the file is written, a duration ("5min") or seconds.
+        resume: go on from the file, if it is there. Everything else must be as it was, and the
+            answer is the one that the fit would have given.
 
     >>> import numpy as np, stategp as sg
     >>> x = np.linspace(0, 10, 50)
@@ -145,5 +155,6 @@ def _request(arguments: dict[str, Any], *, learn: bool) -> Request:
         options=chosen(
             "optimiser", "batch_size", "step_size", "starts", "seed", "max_steps", "tolerance"
         ),
+        checkpoints=as_checkpoints(**chosen("checkpoint", "every", "resume")),
         learn=learn,
     )

@@ -7,7 +7,7 @@ import numpy as np
 
 from stategp._fitting._remarks import remarks_on
 from stategp._fitting._task import Task
-from stategp._inference import LBFGS, FitResult, Outcome, run
+from stategp._inference import LBFGS, Carries, FitResult, Outcome, run
 from stategp.parameters import all_parameters, to_vector, with_vector
 
 _START_SPREAD = 1.5  # standard deviation, in log units, of further starting points
@@ -97,8 +97,9 @@ def _search(method: _Method, model: Any, task: Task, warm: Any) -> Learned:
         max_steps=task.settings.learning_steps,
         flat=tolerance or 1e-5,
         gtol=tolerance or method.slope,
+        carries=objective if isinstance(objective, Carries) else None,
     )
-    result = run(search, task.show)
+    result = run(search, task.show, task.settings.keeper)
     assert search.best is not None
     learned = with_vector(model, search.best.vector * scales)
     result = result.with_remarks(*remarks_on(learned, task, search.at_edge()))

@@ -90,7 +90,7 @@ class Ascending(Method):
 
     def infer(self, model: Any, task: Any, warm: Any) -> Any:
         search = self.ascent(model, task, warm)
-        result = run(search, task.show)
+        result = run(search, task.show, task.settings.keeper)
         return _despite_interrupt(lambda: self.at_end(model, task, warm, search.best, result))
 
     def learn(self, models: list[Any], task: Any, warm: Any) -> Any:

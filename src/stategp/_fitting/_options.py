@@ -1,5 +1,7 @@
 """What `condition` and `fit` take, as editors and type checkers see it."""
 
+import datetime
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
 
@@ -46,3 +48,6 @@ class FitOptions(ConditionOptions, total=False):
     """The options of `fit`, as editors and type checkers see them."""
 
     starts: int
+    checkpoint: str | os.PathLike[str] | None
+    every: str | float | datetime.timedelta
+    resume: bool

@@ -11,6 +11,7 @@ import numpy as np
 from stategp._data import Observations, observe, observe_table, place_all, place_inducing
 from stategp._fitting._additive import AdditiveTask
 from stategp._fitting._automatic import Auto, as_auto, choose
+from stategp._fitting._checkpointing import Checkpoints, fingerprint
 from stategp._fitting._deep import DeepTask, observe_outputs
 from stategp._fitting._methods import find_method
 from stategp._fitting._series import SeriesTask, fill_up
@@ -55,11 +56,20 @@ class Request:
     method: Any
     options: dict[str, Any]
     progress: Any
+    checkpoints: Checkpoints | None
     learn: bool  # whether hyperparameters may move
 
     def open(self, model: Any, start: Any) -> Any:
         """The model to begin with: all hyperparameters fixed, or the open ones from the data."""
         return start() if self.learn else map_parameters(_freeze, model)
+
+    def open_checkpoint(self, settings: Settings, data: Any) -> None:
+        """Begin to remember searches in a file, or go on from it, if that was asked for."""
+        if settings.keeper is not None and self.checkpoints is not None:
+            how = {"method": self.method, "inducing": self.inducing} | self.options
+            parts = {"the model": self.model, "the data": data, "the options": how}
+            prints = {name: fingerprint(part) for name, part in parts.items()}
+            settings.keeper.open(prints, resume=self.checkpoints.resume)
 
 
 def answer(request: Request) -> Any:
@@ -78,6 +88,8 @@ def answer(request: Request) -> Any:
         stochastic=isinstance(model, DeepGP),
         **request.options,
     )
+    if request.checkpoints is not None:
+        settings = dataclasses.replace(settings, keeper=request.checkpoints.keeper())
     show = Progress.of(request.progress)
     make_room()
     try:
@@ -91,8 +103,10 @@ def answer(request: Request) -> Any:
                     posterior = _deep(model, warm, request, settings, show)
     finally:
         show.close()
+    if settings.keeper is not None:
+        settings.keeper.finish()
     result: FitResult | None = posterior.fit_result
-    _warn(result)
+    warn_unless_converged(result)
     if result is None:
         return posterior
     timed = dataclasses.replace(result, total_seconds=time.perf_counter() - began)
@@ -109,6 +123,7 @@ def _series(model: GP, request: Request, settings: Settings, show: Progress) -> 
 
     check_noise(start(1.0), data.extra)
     settings.method.check(start(1.0), data)
+    request.open_checkpoint(settings, data)
     auto = as_auto(request.inducing)
     if auto is None:
         inducing = place_inducing(request.inducing, data)
@@ -126,7 +141,8 @@ def _with_chosen_inducing(
 
     def learn(models: list[GP], locations: np.ndarray) -> Posterior:
         show.note(f"{len(locations)} inducing points, ")
-        warm = _warm_start(models[0], data, previous, fill_up(models[0], data, locations))
+        last = previous[-1] if previous else None
+        warm = warm_start(models[0], data, last, fill_up(models[0], data, locations))
         task = SeriesTask.of(models[0], data, locations, settings, show)
         posterior: Posterior = settings.method.learn(models, task, warm)
         previous.append(posterior)
@@ -136,8 +152,8 @@ def _with_chosen_inducing(
         show.note(f"checking {len(locations)} inducing points, ")
         padded = fill_up(model, data, locations)
         # Where there are several optima, bounds are compared at the same one.
-        start = previous if not model.likelihood.log_concave else []
-        warm = _warm_start(model, data, start, padded)
+        several = bool(previous) and not model.likelihood.log_concave
+        warm = warm_start(model, data, previous[-1] if several else None, padded)
         return float(infer(model, data, on_device(padded), warm).q.elbo)
 
     return choose(start, data, auto, bound=bound, learn=learn, settings=settings)
@@ -157,6 +173,7 @@ def _additive(
     start = request.open(model, lambda: starting_additive(model, rows))
     check_noise(start, rows.extra)
     settings.method.check(start, rows)
+    request.open_checkpoint(settings, rows)
     inducing = place_all(request.inducing, rows, model.names)
     task = AdditiveTask.of(start, rows, inducing, settings, show)
     posterior: AdditivePosterior = settings.method.learn([start], task, None)
@@ -173,6 +190,7 @@ def _deep(
     if not (isinstance(request.inducing, str) and request.inducing == "auto"):
         raise ValueError("inducing points of a deep model are given to each sg.Layer")
     series = observe_outputs(model, request.x, request.y, request.extras, request.weights)
+    request.open_checkpoint(settings, series)
     task = DeepTask.of(series, settings, show)
     start = request.open(model, lambda: model)
     start = place_layers(start, [np.asarray(output.x) for output in task.outputs])
@@ -182,18 +200,18 @@ def _deep(
     return dataclasses.replace(posterior, model=posterior.model.like(model))
 
 
-def _warn(result: FitResult | None) -> None:
+def warn_unless_converged(result: FitResult | None) -> None:
+    """Say so where a search ended before an optimum."""
     if result is not None and not result.converged:
         warnings.warn(f"the fit did not converge: {result}", NotConvergedWarning, stacklevel=4)
 
 
-def _warm_start(
-    model: GP, data: Observations, previous: list[Posterior], locations: np.ndarray
+def warm_start(
+    model: GP, data: Observations, last: Posterior | None, locations: np.ndarray
 ) -> ChainSites | None:
-    """The last posterior, seen from other inducing points."""
-    if not previous or model.likelihood.conjugate:
+    """A posterior found before, seen from other inducing points."""
+    if last is None or model.likelihood.conjugate:
         return None
-    last = previous[-1]
     inducing = on_device(locations)
     view, _ = Sight(data, inducing)(model)
     chain = last.chain

@@ -12,6 +12,7 @@ from stategp._arguments import positive_number, whole_number
 
 if TYPE_CHECKING:
     from stategp._fitting._method import Method
+    from stategp._inference import Keeper
 
 
 class Regime(enum.Enum):
@@ -34,6 +35,7 @@ class Settings:
     seed: int
     max_steps: int | None
     tolerance: float | None
+    keeper: "Keeper | None" = None  # remembers searches in a file
 
     @property
     def learning_steps(self) -> int:

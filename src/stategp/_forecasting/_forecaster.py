@@ -42,6 +42,7 @@ from stategp._forecasting._pictures import Pictured
 from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regressors import effect_rows, knowing, make_design, say, without_unknown
 from stategp._forecasting._steps import continued, months_apart
+from stategp._forecasting._updating import updated
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior, marginals_at
 from stategp._story import user_units
@@ -185,6 +186,27 @@ class Forecaster(Pictured):
         self.fitted = Fitted(posterior, axis, time, target, kind, extras, call, choices)
         if choices and progress is not False:
             print(self.explain(), file=sys.stderr)
+        return self
+
+    def update(
+        self, frame: Any, *, refine: Any = False, weights: str | None = None, progress: Any = None
+    ) -> "Forecaster":
+        """Take in new rows, at the end of the others or anywhere, without starting over.
+
+        The columns have the names that they had in the frame of the fit. Hyperparameters, and the
+        weights of models that are averaged, stay as they are; with `refine` the hyperparameters are
+        learned again from their present values. `weights` is the name of a column.
+
+        >>> import numpy as np, pandas as pd, stategp as sg
+        >>> days, t = pd.date_range("2024-01-01", periods=60), np.arange(60)
+        >>> frame = pd.DataFrame({"ds": days, "y": np.sin(t / 9) + 0.1 * np.cos(17 * t)})
+        >>> forecaster = sg.Forecaster("matern52(10d)").fit(frame[:50], progress=False)
+        >>> forecaster.update(frame[50:]).forecast("1d")["ds"][0]
+        Timestamp('2024-03-01 00:00:00')
+        """
+        self.fitted = updated(
+            self._fitted, frame, refine=refine, weights=weights, progress=progress
+        )
         return self
 
     def _chooses(self, likelihood: Likelihood, x: np.ndarray) -> bool:

@@ -48,7 +48,7 @@ def fit_with_effects(
     **options: Any,
 ) -> RegressionPosterior:
     """The posterior of a model and of effects; options are those of `fit`."""
-    _check(model, inducing)
+    _check(model, inducing, options.get("checkpoint"))
     beside = {n: options[n] for n in (model.likelihood.extra, "weights") if n in options}
     extras = {name: value for name, value in beside.items() if name != "weights"}
     data = observe(x, y, model.likelihood, extras=extras)
@@ -81,7 +81,12 @@ def without_effects(model: GP) -> GP:
     return GP(model.kernels, model.likelihood, mean.base)
 
 
-def _check(model: GP, inducing: Any) -> None:
+def _check(model: GP, inducing: Any, checkpoint: Any) -> None:
+    if checkpoint is not None:
+        raise ValueError(
+            "a fit with regressors, holidays or events is many short ones and keeps no "
+            "checkpoint: leave checkpoint out"
+        )
     if len(model.kernels) > 1:
         raise ValueError(
             "regressors, holidays and events need a likelihood with one latent function, not "

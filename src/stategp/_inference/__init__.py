@@ -42,6 +42,7 @@ from stategp._inference._bound import (
     with_gradient,
 )
 from stategp._inference._certificate import Certificate
+from stategp._inference._checkpoints import CheckpointWarning, Keeper
 from stategp._inference._deep import (
     DeepEverything,
     DeepState,
@@ -59,7 +60,7 @@ from stategp._inference._deep import (
 )
 from stategp._inference._deep_tape import Tape
 from stategp._inference._exact import evidence, evidence_and_gradient, knows_evidence
-from stategp._inference._lbfgs import LBFGS
+from stategp._inference._lbfgs import LBFGS, Carries
 from stategp._inference._limits import LIGHTEST_TAILS, Limits, search_limits
 from stategp._inference._natural import (
     Collapsed,
@@ -79,7 +80,16 @@ from stategp._inference._natural import (
 )
 from stategp._inference._optimisers import Batches, Moving, checked, move
 from stategp._inference._result import FitResult, Outcome
-from stategp._inference._search import Report, Search, Step, Stepwise, Watch, run
+from stategp._inference._search import (
+    Report,
+    Search,
+    Step,
+    Stepwise,
+    Watch,
+    leaves_of,
+    run,
+    with_leaves,
+)
 from stategp._inference._seeing import Sight, fastest_rate
 from stategp._inference._starting_values import (
     additive_scales,
@@ -97,14 +107,17 @@ __all__ = [
     "AdditiveShape",
     "Ascent",
     "Batches",
+    "Carries",
     "Certificate",
     "ChainSites",
+    "CheckpointWarning",
     "Collapsed",
     "DeepEverything",
     "DeepState",
     "FitResult",
     "Geometry",
     "Group",
+    "Keeper",
     "Latent",
     "Layout",
     "Limits",
@@ -156,6 +169,7 @@ __all__ = [
     "knows_evidence",
     "latent_moments",
     "lay_out",
+    "leaves_of",
     "level",
     "logarithmic",
     "move",
@@ -188,5 +202,6 @@ __all__ = [
     "unless_lost",
     "wanted_sites",
     "with_gradient",
+    "with_leaves",
     "xi_chains",
 ]

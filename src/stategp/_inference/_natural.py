@@ -35,6 +35,7 @@ from stategp._inference._exact import (
     knows_evidence,
     needs_care,
 )
+from stategp._inference._search import leaves_of, with_leaves
 from stategp._inference._seeing import Sight
 from stategp._models import GP, bare
 from stategp._runtime import on_device
@@ -313,6 +314,14 @@ class Collapsed:
             self.state = None
             return careful(vector, self.model, view, self.data, self.inducing)
         return float(value), np.asarray(gradient)
+
+    def carried(self) -> list[Any]:
+        """The sites that the last call found, for a file."""
+        return leaves_of(self.warm)
+
+    def carry(self, found: list[Any]) -> None:
+        """Let the next call start from there."""
+        self.warm = with_leaves(self.nothing, found) if found else None
 
     def settled(self, vector: Any) -> Settling:
         """The best q for these hyperparameters."""

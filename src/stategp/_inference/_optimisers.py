@@ -53,12 +53,18 @@ class Batches:
     """Minibatches of equal size: the data in random order, reshuffled when it runs out."""
 
     def __init__(self, count: int, size: int, seed: int):
-        self.random, self.size = np.random.default_rng(seed), size
-        self.order, self.position = self.random.permutation(count), 0
+        self.count, self.size, self.seed = count, size, seed
+        self._begin()
 
-    def next(self) -> np.ndarray:
-        if self.position + self.size > len(self.order):
-            self.order, self.position = self.random.permutation(self.order), 0
-        chosen = self.order[self.position : self.position + self.size]
-        self.position += self.size
-        return np.sort(chosen)
+    def _begin(self) -> None:
+        self.random = np.random.default_rng(self.seed)
+        self.order, self.turn = self.random.permutation(self.count), 0
+
+    def at(self, number: int) -> np.ndarray:
+        """The batch of a step, whichever step was asked for before."""
+        turn, place = divmod(number, self.count // self.size)
+        if turn < self.turn:
+            self._begin()
+        while self.turn < turn:
+            self.order, self.turn = self.random.permutation(self.order), self.turn + 1
+        return np.sort(self.order[place * self.size : (place + 1) * self.size])

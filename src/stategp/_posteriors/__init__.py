@@ -4,6 +4,7 @@ from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._at_points import PATTERN, Seen, component_moments, read_weights, see
 from stategp._posteriors._consistency import check_posterior
 from stategp._posteriors._deep import DeepPosterior
+from stategp._posteriors._filter import Filter
 from stategp._posteriors._marginals import Marginals, marginals_at
 from stategp._posteriors._pointwise import Points, by_blocks, check_levels, padded, per_point
 from stategp._posteriors._posterior import Posterior
@@ -17,6 +18,7 @@ __all__ = [
     "AdditivePosterior",
     "Chain",
     "DeepPosterior",
+    "Filter",
     "Marginals",
     "Points",
     "Posterior",

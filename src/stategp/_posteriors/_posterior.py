@@ -1,5 +1,6 @@
 """The posterior of a Gaussian process on one input."""
 
+import itertools
 from typing import Any
 
 import equinox as eqx
@@ -20,9 +21,11 @@ from stategp._data import (
 from stategp._inference import Certificate, ChainSites, FitResult, infer
 from stategp._models import GP
 from stategp._posteriors._at_points import Seen, component_moments, moments_of, see
+from stategp._posteriors._filter import Filter, as_length
 from stategp._posteriors._leave_one_out import as_fitted, without_each
 from stategp._posteriors._pointwise import Latent, Points, per_point
 from stategp._posteriors._prediction import Chain, Predicts, States, sample
+from stategp._posteriors._stepping import FilterState, Stepper
 from stategp._posteriors._tells_states import TellsStates
 from stategp._runtime import as_count, as_key, is_traced, least_size, on_device, refuse_traced
 from stategp.chain import PairMarginals
@@ -100,6 +103,106 @@ class Posterior(Predicts, TellsStates):
             for number, parts in enumerate(moments)
             for name, pair in parts.items()
         }
+
+    def update(
+        self,
+        x_new: Any,
+        y_new: Any,
+        *,
+        refine: Any = False,
+        inducing: Any = None,
+        weights: Any = None,
+        method: Any = None,
+        progress: Any = None,
+        **extras: Any,
+    ) -> "Posterior":
+        """The posterior with more observations, at the end of the others or anywhere.
+
+        Hyperparameters stay as they are, and the answer is that of `sg.condition` with all
+        observations and the same inducing points. Nothing starts over: where every observation has
+        a state, new ones get theirs; otherwise states are added where there are none, at the
+        distance they have elsewhere; and q takes natural-gradient steps from where it stands. The
+        time is that of a few passes over all observations (`filter` takes the same time for each,
+        however many there were).
+
+        Arguments:
+            x_new: inputs, as for `sg.condition`, none or as many as you like.
+            y_new: observations; NaN means missing.
+            refine: whether to learn the hyperparameters again, from their present values.
+            inducing: other inducing points for all, as for `sg.condition` (a number, locations or
+                "data").
+            weights: the number of times each new observation counts.
+            method: how q is found, by default "natural". After method="laplace" or "ep" it has to
+                be given.
+            progress: whether to show the bound on standard error.
+            extras: `noise_variance`, `exposure` or `trials` of the new observations.
+
+        >>> import numpy as np, stategp as sg
+        >>> model = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Gaussian(variance=0.1))
+        >>> posterior = sg.condition(model, np.arange(3), [0.0, 1.0, 0.0])
+        >>> len(posterior.update([3, 1.5], [0.5, 0.8]).data)
+        5
+        """
+        from stategp._fitting import update
+
+        options = {"weights": weights, "method": method, "progress": progress}
+        return update(self, x_new, y_new, refine=refine, inducing=inducing, **options, **extras)
+
+    def filter(self, *, forget: Any = None, window: Any = None) -> Filter:
+        """What forecasts need of this posterior, to be kept up to date one by one (`sg.Filter`).
+
+        Arguments:
+            forget: after so long, in the units of x, what was learned counts e⁻¹ ≈ 37 % as much:
+                the precision that observations added to the prior is discounted by e^(−Δ/forget)
+                over a time Δ. It matters for what would otherwise be remembered for ever, such as
+                levels and seasons, and pulls forecasts back to the prior over the same time.
+            window: observations of the last `window` count, and none that are older than two of
+                them: after every window, what came before the last one is dropped.
+
+        >>> import numpy as np, stategp as sg
+        >>> model = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Gaussian(variance=0.1))
+        >>> filter = sg.condition(model, np.arange(3), [0.0, 1.0, 0.0]).filter()
+        >>> for x, y in [(3, 0.5), (4, 0.7)]:
+        ...     filter = filter.update(x, y)
+        >>> low, median, high = filter.quantiles([5.0, 6.0])
+        """
+        refuse_traced("the posterior", self)
+        if type(self) is not Posterior:
+            raise ValueError(
+                "a filter is for a Gaussian process alone: with regressors, holidays or events "
+                "use forecaster.update(frame)"
+            )
+        if forget is not None and window is not None:
+            raise ValueError("forget and window are two ways to forget: give one of them")
+        x = np.asarray(self.data.x)
+        time = _as_given(float(x[-1]), self.data.origin)
+        states = self._last_states(float(x[-1]))
+        length, span = as_length("forget", forget), as_length("window", window)
+        young = None if span is None else Stepper(self.model).prior
+        known = isinstance(time, int)
+        rounding = 0.0 if known else 2 * float(np.spacing(abs(x[-1]) + abs(self.data.origin)))
+        return Filter(self.model, time, states, 0, length, span, young, time, rounding)
+
+    def _last_states(self, x: float) -> tuple[FilterState, ...]:
+        """The states at the last observation."""
+        last = float(self.relative_inducing[-1])
+        if last <= x:
+            states = [
+                FilterState(np.asarray(q.mean)[-1, :d], np.asarray(q.covariance)[-1, :d, :d])
+                for q, d in zip(self.marginals, self._dims, strict=True)
+            ]
+            return Stepper(self.model).advance(tuple(states), x - last, None)
+        mean, covariance = (
+            np.asarray(v)[0] for v in self.predict_state([_as_given(x, self._origin)])
+        )
+        ends = np.cumsum([0, *self._dims]).tolist()
+        return tuple(
+            FilterState(mean[a:b], covariance[a:b, a:b]) for a, b in itertools.pairwise(ends)
+        )
+
+    @property
+    def _dims(self) -> list[int]:
+        return [kernel.state_dim for kernel in self.model.kernels]
 
     def prior_sample(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
@@ -241,3 +344,8 @@ class Posterior(Predicts, TellsStates):
         from stategp import plots
 
         return plots.plot_checks(self, **options)
+
+
+def _as_given(x: float, origin: int | float) -> int | float:
+    """An input as the user has it: whole numbers stay what they are."""
+    return origin + int(x) if isinstance(origin, int) and x == int(x) else x + float(origin)

@@ -19,17 +19,19 @@ from stategp._posteriors._consistency import (
     check_training,
 )
 from stategp._posteriors._deep import DeepPosterior
+from stategp._posteriors._filter import Filter, check_filter
 from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain
+from stategp._posteriors._stepping import FilterState
 from stategp.parameters import Parameter
 
 
 def allow_all() -> None:
     """Let files name every class that posteriors consist of."""
-    allow(answers=(Posterior, AdditivePosterior, DeepPosterior))
+    allow(answers=(Posterior, AdditivePosterior, DeepPosterior, Filter))
     allow(Parameter, GP, AdditiveGP, Layer, Stack, Observations, Table)
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
-    allow(chain.Sites, chain.PairMarginals)
+    allow(chain.Sites, chain.PairMarginals, FilterState)
     allow(DeepGP, outside=("function",))
     check_when_read(
         {
@@ -40,6 +42,7 @@ def allow_all() -> None:
             Posterior: check_posterior,
             AdditivePosterior: check_additive,
             DeepPosterior: check_deep,
+            Filter: check_filter,
         }
     )
     for name, module in {

@@ -17,8 +17,10 @@ from stategp._inference import (
     additive_objective,
     additive_start,
     additive_steps,
+    leaves_of,
     no_node_sites,
     run,
+    with_leaves,
 )
 from stategp._models import AdditiveGP
 from stategp._posteriors import AdditivePosterior
@@ -55,7 +57,7 @@ class AdditiveNatural(Collapsing):
         search = Settler(
             model, task.table, state, take, settings.inference_steps, settings.tolerance
         )
-        result = run(search, task.show)
+        result = run(search, task.show, task.settings.keeper)
         return task.posterior(model, search.best.q, result)
 
     def at_end(
@@ -88,3 +90,11 @@ class _Objective:
                 self.warm = self.state.q.sites[0]
                 break
         return float(value), np.asarray(gradient)
+
+    def carried(self) -> list[Any]:
+        """The sites that the last call found, for a file."""
+        return leaves_of(self.warm)
+
+    def carry(self, found: list[Any]) -> None:
+        """Let the next call start from there."""
+        self.warm = with_leaves(self.nothing, found)

@@ -99,7 +99,7 @@ def _ascent(task: DeepTask, model: DeepGP, start: Any, take: Any) -> Ascent:
 
     def step(state: Any, number: int) -> tuple[Any, Any, Any]:
         size = jnp.asarray(settings.step_size(number), dtype=float)
-        at = tuple(jnp.asarray(batch.next()) for batch in batches) or None
+        at = tuple(jnp.asarray(batch.at(number)) for batch in batches) or None
         step_key = jax.random.fold_in(key, number)
         new, value = take(state, model, task.outputs, at, scales, size, step_key)
         return new, value, size if settings.method.takes_step_size else jnp.nan

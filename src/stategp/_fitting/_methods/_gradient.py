@@ -119,7 +119,7 @@ class Gradient(Method):
             if task.settings.optimiser is None
             else _with_optax(start, arguments, task, scaled_limits(model, task))
         )
-        result = run(search, task.show)
+        result = run(search, task.show, task.settings.keeper)
         everything = ended(search.best)
         sites = _as_sites(everything, *arguments)
         learned = with_vector(model, everything.scaled * jnp.asarray(scales))
@@ -163,7 +163,7 @@ def _with_optax(
     take, batches = _optax_step(optimiser), Batches(count, size, settings.seed)
 
     def step(state: tuple[Everything, Any], number: int) -> tuple[Any, Any, Any]:
-        at = None if size == count else jnp.asarray(batches.next())
+        at = None if size == count else jnp.asarray(batches.at(number))
         new, value = take(state, *arguments, limits, at)
         return new, value, float("nan")
 

@@ -189,7 +189,7 @@ class Laplace(Collapsing):
         search = Settler(
             model, task.data, state, take, task.settings.inference_steps, task.settings.tolerance
         )
-        result = run(search, task.show)
+        result = run(search, task.show, task.settings.keeper)
         q = search.best.q
         evidence = float(laplace_evidence(model, task.data, shape, q.marginals[0]))
         return task.posterior(model, q.sites, q.marginals, evidence, result, is_bound=False)

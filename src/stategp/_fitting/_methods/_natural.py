@@ -100,7 +100,7 @@ class Natural(Collapsing):
         search = Settler(
             model, task.data, state, take, task.settings.inference_steps, task.settings.tolerance
         )
-        result = run(search, task.show)
+        result = run(search, task.show, task.settings.keeper)
         return self._posterior(model, task, search.best, result)
 
     def at_end(self, objective: Collapsed, model: GP, task: SeriesTask) -> Posterior:

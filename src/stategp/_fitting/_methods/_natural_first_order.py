@@ -154,7 +154,7 @@ def ascent_in_batches(task: Any, start: Moving, take: Any) -> Ascent:
 
     def step(state: Moving, number: int) -> tuple[Moving, Any, Any]:
         size = jnp.asarray(settings.step_size(number), dtype=float)
-        new, value = take(state, jnp.asarray(batches.next()), size)
+        new, value = take(state, jnp.asarray(batches.at(number)), size)
         return new, value, size
 
     max_steps = settings.learning_steps

@@ -39,6 +39,7 @@ from stategp._inference import (
 )
 from stategp._models import GP
 from stategp._posteriors import Posterior
+from stategp._runtime import on_device
 from stategp.chain import PairMarginals, Sites, sweep
 from stategp.parameters import log_prior, with_vector
 
@@ -90,7 +91,7 @@ class PowerEP(Collapsing):
         guess = jnp.asarray(pseudo_data(model, task.data))
         shape, state = starting_propagation(model, task.data, task.inducing, guess)
         search = _Propagation(self, model, task, shape, state)
-        result = run(search, task.show)
+        result = run(search, task.show, task.settings.keeper)
         state, evidence = search.best[0], search.best[1].value
         sites, marginals = propagated(model, shape, state)
         if search.best[1].lost:
@@ -291,7 +292,8 @@ class _Propagation(Stepwise):
         self.enough = task.settings.tolerance or STILL
 
     def start(self) -> Any:
-        return self.first, None
+        nothing = Evidence(*on_device((np.zeros(()), np.zeros((), bool))))
+        return self.first, nothing
 
     def step(self, state: Any, number: int) -> Step:
         new = propagation_step(self.model, self.task.data, self.shape, state[0], self.method)

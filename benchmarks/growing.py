@@ -1,0 +1,133 @@
+"""Data that grow: `python -m benchmarks.growing` (minutes; `--quick`: seconds).
+
+A stream is fed to a filter one observation at a time: seconds of this process and memory for each
+part of the stream, which should not depend on how much came before. Beside it, the time that
+`posterior.update` takes for one observation more, and `sg.condition` for all, against N.
+"""
+
+import argparse
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import stategp as sg
+
+STORED = Path(__file__).parent.parent / "docs" / "growing-run.json"
+MODELS = {
+    "regular times": ("gaussian", False),
+    "irregular times": ("gaussian", True),
+    "counts": ("poisson", False),
+}
+
+
+def model_of(likelihood: str) -> sg.GP:
+    kernel = sg.kernels.Matern52(variance=1.0, lengthscale=20.0)
+    kernel = kernel + sg.kernels.Cosine(variance=0.3, period=24.0)
+    noise = sg.likelihoods.Poisson() if likelihood == "poisson" else 0.1
+    return sg.GP(kernel, sg.likelihoods.Gaussian(variance=noise) if noise == 0.1 else noise)
+
+
+def series(count: int, likelihood: str, irregular: bool) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    x = np.arange(float(count))
+    if irregular:
+        x = np.cumsum(random.uniform(0.5, 1.5, count))
+    f = np.sin(x / 50) + 0.5 * np.cos(2 * np.pi * x / 24)
+    if likelihood == "poisson":
+        return x, random.poisson(np.exp(f)).astype(float)
+    return x, f + np.sqrt(0.1) * random.standard_normal(count)
+
+
+def memory() -> float:
+    """Bytes that this process holds now (its largest so far, where the system does not say)."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return float(pages * resource.getpagesize())
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return float(peak if sys.platform == "darwin" else 1024 * peak)
+
+
+def stream(name: str, count: int, parts: int) -> list[dict]:
+    """Microseconds for each observation, part by part of a stream."""
+    likelihood, irregular = MODELS[name]
+    x, y = series(count + 100, likelihood, irregular)
+    kept = sg.condition(model_of(likelihood), x[:100], y[:100], inducing="data").filter()
+    times, values = x[100:].tolist(), y[100:].tolist()
+    for number in range(20):  # what is compiled once
+        kept.update(times[0] + number, values[number])
+    rows, size = [], count // parts
+    for part in range(parts):
+        wall, cpu = time.perf_counter(), time.process_time()
+        for number in range(part * size, (part + 1) * size):
+            kept = kept.update(times[number], values[number])
+        rows.append(
+            {
+                "stream": name,
+                "observations": (part + 1) * size,
+                "microseconds": (time.perf_counter() - wall) / size * 1e6,
+                "cpu_microseconds": (time.process_time() - cpu) / size * 1e6,
+                "bytes": memory(),
+            }
+        )
+        print("{stream:16s} {observations:>9,} {microseconds:8.1f} µs each "
+              "({cpu_microseconds:.1f} of this process) {bytes:,.0f} bytes".format(**rows[-1]),
+              flush=True)  # fmt: skip
+    if likelihood == "gaussian" and count <= 100_000:
+        at = times[-1] + np.array([1.0, 5.0, 50.0])
+        whole = sg.condition(kept.model, x, y, inducing="data")
+        pairs = zip(kept.predict_f(at), whole.predict_f(at), strict=True)
+        rows[-1]["difference"] = max(float(np.max(np.abs(a - b))) for a, b in pairs)
+        print(f"from the posterior of all: {rows[-1]['difference']:.1e}", flush=True)
+    return rows
+
+
+def seconds_of(work, repeats: int = 3) -> float:
+    """The least of some, after one that may compile."""
+    work()
+    taken = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - began)
+    return min(taken)
+
+
+def one_more(count: int, inducing: int | str) -> dict:
+    """Seconds for one observation more, and for all of them."""
+    x, y = series(count + 1, "gaussian", True)
+    model = model_of("gaussian")
+    before = sg.condition(model, x[:-1], y[:-1], inducing=inducing)
+    after = before.update(x[-1:], y[-1:])
+    row = {
+        "observations": count,
+        "states": len(after.inducing),
+        "update": seconds_of(lambda: before.update(x[-1:], y[-1:])),
+        "condition": seconds_of(lambda: sg.condition(model, x, y, inducing=after.inducing)),
+        "filter": seconds_of(lambda: before.filter()),
+    }
+    print("{observations:>9,} and one more, {states} states: update {update:.3f} s, condition "
+          "{condition:.3f} s".format(**row), flush=True)  # fmt: skip
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--store", action="store_true", help=f"write {STORED.name}")
+    arguments = parser.parse_args()
+    count = 2_000 if arguments.quick else 1_000_000
+    streams = [row for name in MODELS for row in stream(name, count, 4 if arguments.quick else 10)]
+    sizes = [1_000, 2_000] if arguments.quick else [1_000, 10_000, 100_000, 1_000_000]
+    growing = [one_more(size, "data" if size <= 10_000 else 2_000) for size in sizes]
+    if arguments.store:
+        run = {"runtime": str(sg.describe_runtime()), "streams": streams, "updates": growing}
+        STORED.write_text(json.dumps(run, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""`stategp update`: the rows of a table, added to a model file."""
+
+import dataclasses
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import stategp as sg
+from stategp._command._describe import facts
+from stategp._command._interrupts import Interrupted, was_interrupted
+from stategp._command._models import columns_in, load_forecaster
+from stategp._command._progress import Spinner
+from stategp._command._tables import TABLES, check_path, open_table, read_columns, rows_of
+from stategp._command._writing import Writing
+
+
+def run_update(
+    model: Path, data: Path, writing: Writing, output: Path, *, refine: bool
+) -> tuple[dict[str, Any], float]:
+    """Write the model with the rows of `data`; what is to be said of it, and the seconds."""
+    check_path(output, never=TABLES)
+    forecaster = load_forecaster(model, answering=False)
+    fitted = forecaster.fitted
+    axis = fitted.axis
+    file = open_table(data, dataclasses.replace(writing, zone=axis.zone, layout=axis.layout))
+    columns = [fitted.target, *fitted.extras.values(), *columns_in(forecaster, file)]
+    table = read_columns(file, fitted.time, columns)
+    spinner, began = Spinner(), time.perf_counter()
+    try:
+        with warnings.catch_warnings(record=True) as caught, rows_of(file):
+            warnings.simplefilter("always", sg.NotConvergedWarning)
+            forecaster.update(table, refine=refine, progress=spinner)
+        if was_interrupted(forecaster.posterior):
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; nothing was written, and {model} is as it was") from None
+    finally:
+        spinner.close()
+    forecaster.save(output)
+    for warning in caught:
+        print(f"stategp: warning: {warning.message}", file=sys.stderr)
+    return facts(forecaster), time.perf_counter() - began

@@ -1,0 +1,111 @@
+"""Data that grow: more observations beside those of a fit, and inducing points for them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from stategp._data._observations import (
+    Observations,
+    distinct_inputs,
+    inputs_as_given,
+    numbers,
+    observe,
+    relative_inputs,
+)
+from stategp._data._views import Origin
+from stategp.likelihoods import Likelihood
+
+_WIDE = 1.5  # intervals so many times the usual one get more states when data fall into them
+
+
+def observe_more(
+    data: Observations,
+    x: Any,
+    y: Any,
+    likelihood: Likelihood,
+    *,
+    extras: Mapping[str, Any] | None = None,
+    weights: Any = None,
+) -> tuple[Observations, np.ndarray]:
+    """All observations together, in order of x, and the new inputs, from the same origin.
+
+    New observations can be none, or missing. Of equal inputs the old observations come first.
+    """
+    inputs, targets = inputs_as_given("x_new", x), numbers("y_new", y)
+    if len(inputs) != len(targets):
+        raise ValueError(
+            f"x_new and y_new must have equal lengths, got {len(inputs)} and {len(targets)}"
+        )
+    if len(inputs) == 0 or np.all(np.isnan(targets)):
+        return data, np.zeros(0)
+    new = observe(inputs, targets, likelihood, extras=extras, weights=weights)
+    whole = inputs.dtype.kind == "i" or bool(np.all((inputs % 1 == 0) & (abs(inputs) < 2.0**63)))
+    origin = data.origin if whole else float(data.origin)
+    placed = _from_origin(inputs[~np.isnan(targets)], origin)
+    columns: list[Any] = [
+        np.concatenate([np.asarray(old), np.asarray(more)])
+        for old, more in [
+            (data.x, placed),
+            (data.y, new.y),
+            (data.extra, new.extra),
+            (data.weights, new.weights),
+        ]
+    ]
+    if np.any(columns[0][1:] < columns[0][:-1]):
+        order = np.argsort(columns[0], kind="stable")
+        columns = [column[order] for column in columns]
+    return Observations(columns[0], columns[1], columns[2], columns[3], origin), placed
+
+
+def _from_origin(inputs: np.ndarray, origin: Origin) -> np.ndarray:
+    """Differences in order, as `observe` has them."""
+    if isinstance(origin, int) and inputs.dtype.kind == "f":
+        inputs = inputs.astype(np.int64)  # whole numbers, however they were written
+    return np.sort(relative_inputs("x_new", inputs, origin), kind="stable")
+
+
+def more_inducing(inducing: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Inducing points, and more of them where new inputs lie beyond or in gaps between them.
+
+    `old` are the inputs that they were for. Where each of these had its own state, new ones get
+    theirs. Otherwise the usual distance between inducing points is kept: an interval that is much
+    longer, or has no end, is divided into steps of that length, and those steps that hold new
+    inputs get a state at both ends.
+    """
+    if np.all(np.isin(old, inducing)):
+        return np.union1d(inducing, new)
+    step = _usual_step(inducing, old)
+    interval = np.searchsorted(inducing, new, side="left")
+    added = [inducing]
+    for number in np.unique(interval):
+        inside = new[interval == number]
+        if number < len(inducing) and inducing[number] in inside:
+            inside = inside[inside < inducing[number]]
+        if len(inside):
+            added.append(_divided(inducing, int(number), inside, step))
+    return distinct_inputs(np.sort(np.concatenate(added)))
+
+
+def _usual_step(inducing: np.ndarray, x: np.ndarray) -> float:
+    if len(inducing) > 1:
+        return float(np.median(np.diff(inducing)))
+    return float(x[-1] - x[0]) or 1.0
+
+
+def _divided(inducing: np.ndarray, number: int, inside: np.ndarray, step: float) -> np.ndarray:
+    """The ends of the steps of an interval that hold something."""
+    if number == 0:  # backwards from the first state
+        return -_beyond(-inducing[0], -inside, step, np.inf)
+    left = inducing[number - 1]
+    right = inducing[number] if number < len(inducing) else np.inf
+    if right - left <= _WIDE * step:
+        return inducing[:0]
+    return _beyond(left, inside, step, right)
+
+
+def _beyond(start: float, inside: np.ndarray, step: float, end: float) -> np.ndarray:
+    counts = np.ceil((inside - start) / step)
+    ends = np.unique(np.concatenate([counts, counts - 1]))
+    places = start + step * ends[ends > 0]
+    return places[places < end - step / 4]

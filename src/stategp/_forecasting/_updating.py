@@ -1,0 +1,108 @@
+"""A fitted forecaster with more rows: which posterior is updated, and how."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stategp._data import check_support, extra_values
+from stategp._forecasting._choosing import Choice
+from stategp._forecasting._frames import as_frame, number_column, time_column
+from stategp._forecasting._regression import fit_with_effects
+from stategp._forecasting._regression_posterior import RegressionPosterior
+from stategp._forecasting._regressors import values_in
+from stategp._posteriors import Posterior
+from stategp._story import user_units
+from stategp.parameters import Parameter, map_parameters
+
+if TYPE_CHECKING:
+    from stategp._forecasting._forecaster import Fitted
+
+
+def updated(
+    fitted: "Fitted", frame: Any, *, refine: Any, weights: str | None, progress: Any
+) -> "Fitted":
+    """What a fit left behind, with the rows of a frame, whose columns are those of the fit."""
+    table = as_frame(frame, fitted.time, fitted.target)
+    axis = fitted.axis
+    instants = time_column(table, fitted.time, axis.zone, axis.layout)
+    x = axis.numbers(instants, f"column {fitted.time!r}")
+    y = number_column(table, fitted.target)
+    extras = {name: number_column(table, column) for name, column in fitted.extras.items()}
+    counts = None if weights is None else number_column(table, weights)
+    _check_target(fitted, y, extras)
+    beside: dict[str, Any] = {"weights": counts, "progress": progress, **extras}
+    if fitted.choices:
+        choices = tuple(_updated_choice(choice, x, y, refine, beside) for choice in fitted.choices)
+        return dataclasses.replace(fitted, posterior=choices[0].posterior, choices=choices)
+    posterior = fitted.posterior
+    if isinstance(posterior, RegressionPosterior):
+        values = values_in(table, posterior.design.effects)
+        posterior = _with_effects(posterior, x, y, values, refine, beside)
+    else:
+        posterior = posterior.update(x, y, refine=refine, **beside)
+    return dataclasses.replace(fitted, posterior=posterior)
+
+
+def _check_target(fitted: "Fitted", y: np.ndarray, extras: dict[str, Any]) -> None:
+    """Refuse, by the name of the column, what the likelihood of any model calls impossible."""
+    name = f"column {fitted.target!r}"
+    posteriors = [choice.posterior for choice in fitted.choices] or [fitted.posterior]
+    for posterior in posteriors:
+        likelihood = posterior.model.likelihood
+        extra = extra_values(likelihood, len(y), extras, needed=np.isfinite(y))
+        try:
+            check_support(likelihood, name, y, extra)
+        except ValueError as error:
+            if not fitted.choices:
+                raise
+            raise ValueError(
+                f"{error}, which is one of the models that were chosen from the data: fit again, "
+                "with all rows"
+            ) from None
+
+
+def _updated_choice(
+    choice: Choice, x: np.ndarray, y: np.ndarray, refine: Any, beside: dict[str, Any]
+) -> Choice:
+    return choice._replace(posterior=choice.posterior.update(x, y, refine=refine, **beside))
+
+
+def _with_effects(
+    posterior: RegressionPosterior,
+    x: np.ndarray,
+    y: np.ndarray,
+    values: np.ndarray,
+    refine: Any,
+    beside: dict[str, Any],
+) -> Posterior:
+    """The effects depend on all observations: they are found anew, for hyperparameters as given."""
+    design, data = posterior.design.knowing(x, values), posterior.data
+    for missing in design.unknown(x[np.isfinite(y)]).values():
+        y = np.where(np.isin(x, missing), np.nan, y)
+    if not np.any(np.isfinite(y)) and not refine:
+        return posterior.knowing(design)
+    old = user_units(np.asarray(data.x), data.origin, len(data))
+    together = {"weights": np.asarray(data.weights)}
+    extra = posterior.model.likelihood.extra
+    if extra in beside:
+        together[extra] = np.asarray(data.extra)
+    for name, column in together.items():
+        new = beside.get(name)
+        new = np.ones(len(x)) if new is None else new
+        beside = beside | {name: np.concatenate([column, new])}
+    model = map_parameters(_as_is if refine else _frozen, posterior.model)
+    x, y = np.concatenate([old, x]), np.concatenate([np.asarray(data.y), y])
+    found: Posterior = fit_with_effects(design, model, x, y, **beside)
+    if refine:
+        return found
+    return dataclasses.replace(found, model=posterior.model, fit_result=posterior.fit_result)
+
+
+def _as_is(parameter: Parameter) -> Parameter:
+    """A parameter whose search starts from its present value."""
+    return dataclasses.replace(parameter, given=True)
+
+
+def _frozen(parameter: Parameter) -> Parameter:
+    return dataclasses.replace(parameter, given=True, learned=False)

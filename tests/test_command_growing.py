@@ -1,0 +1,105 @@
+"""`stategp update`, and `stategp fit --checkpoint`."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import stategp as sg
+from stategp._command import main
+
+DAYS = pd.date_range("2024-03-01", periods=60)
+TABLE = pd.DataFrame({"date": DAYS, "sold": np.round(20 + 5 * np.sin(np.arange(60) / 7), 2)})
+SMALL = ("-k", "matern32(10d)", "--inducing", "data")
+
+
+@pytest.fixture
+def run(monkeypatch, capfdbinary, tmp_path):
+    """Run the command in a folder of its own: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("stategp._command.leave", sys.exit)  # the process goes on here
+    TABLE[:45].to_csv("sold.csv", index=False)
+    TABLE[45:].to_csv("new.csv", index=False)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["stategp", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capfdbinary.readouterr()
+        return ended.value.code, out.decode(), err.decode()
+
+    return call
+
+
+def test_a_model_file_takes_in_new_rows(run, tmp_path):
+    assert run("fit", "sold.csv", *SMALL)[0] == 0
+    before = sg.load("sold.stategp")
+    code, out, err = run("update", "sold.stategp", "new.csv", "--json", "-o", "other.stategp")
+    assert (code, err) == (0, "")
+    said = json.loads(out)
+    assert said["observations"] == 60
+    assert said["model"] == "other.stategp"
+    assert len(sg.load("sold.stategp").posterior.data) == 45
+    code, out, err = run("update", "sold.stategp", "new.csv")
+    assert (code, err) == (0, "")
+    assert "2024-04-29" in out
+    after = sg.load("sold.stategp")
+    assert after.posterior.model == before.posterior.model
+    assert after.fitted.kind == before.fitted.kind
+    x = np.arange(60.0)
+    whole = sg.condition(before.posterior.model, x, TABLE["sold"].to_numpy(), inducing="data")
+    np.testing.assert_allclose(after.posterior.predict_f(x)[0], whole.predict_f(x)[0], atol=1e-8)
+    code, _, err = run("update", "sold.stategp", "new.csv", "--refine")
+    assert code == 0, err
+    assert len(sg.load("sold.stategp").posterior.data) == 75  # the same rows, once more
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("date,sold\n2024-05-01,much\n", "row 2 is 'much'"),
+        ("date,bought\n2024-05-01,1\n", "there is no column 'sold' in rows.csv"),
+        ("date,sold\n", "rows.csv has no rows"),
+        ("date,sold\n1.5,2\n", "dates"),
+    ],
+)
+def test_bad_rows_leave_the_model_as_it_is(content, words, run, tmp_path):
+    assert run("fit", "sold.csv", *SMALL)[0] == 0
+    before = (tmp_path / "sold.stategp").read_bytes()
+    (tmp_path / "rows.csv").write_text(content)
+    code, _, err = run("update", "sold.stategp", "rows.csv")
+    assert code == 2
+    assert words in err
+    assert (tmp_path / "sold.stategp").read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "new.csv", "rows.csv", "sold.csv", "sold.stategp"
+    ]  # fmt: skip
+
+
+def test_a_fit_that_was_stopped_goes_on(run, tmp_path, monkeypatch):
+    from stategp._command._progress import Spinner
+
+    options = ("sold.csv", *SMALL, "--checkpoint", "far", "--every", "10min")
+    code, _, err = run("fit", "sold.csv", "--resume")
+    assert code == 2
+    assert "--resume needs the file to go on from" in err
+
+    def stop(spinner, step, value):
+        if step == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Spinner, "__call__", stop)
+        code, _, err = run("fit", *options)
+    assert code == 130
+    assert "--resume goes on from far" in err
+    code, _, err = run("fit", *options)
+    assert code == 2
+    assert "give resume=True" in err
+    assert run("fit", *options, "--resume")[0] == 0
+    resumed = sg.load("sold.stategp").posterior
+    assert not (tmp_path / "far").exists()
+    assert run("fit", "sold.csv", *SMALL)[0] == 0
+    assert resumed.fit_result.trace == sg.load("sold.stategp").posterior.fit_result.trace

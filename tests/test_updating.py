@@ -1,0 +1,249 @@
+"""Data that grow: `update` is `condition` with all observations, wherever the new ones are."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import stategp as sg
+from stategp._data import more_inducing
+from tests import dense
+
+RANDOM = np.random.default_rng(0)
+X = np.sort(RANDOM.uniform(0, 10, 30))
+NOISE = 0.1
+KERNEL = sg.kernels.Matern32(variance=1.0, lengthscale=1.5)
+GAUSSIAN = sg.GP(KERNEL, sg.likelihoods.Gaussian(variance=NOISE), mean=0.2)
+NEW = {
+    "at the end": RANDOM.uniform(10, 13, 6),
+    "in between": RANDOM.uniform(0, 10, 4),
+    "before the start": RANDOM.uniform(-4, 0, 5),
+    "again": np.array([X[3], X[3], X[-1], 11.0, 11.0]),
+    "just one": np.array([10.7]),
+}
+WHERE = np.linspace(-6, 16, 23)
+
+
+def draw(likelihood, x):
+    """Observations of a sine, as some likelihood has them."""
+    f = np.sin(x)
+    if isinstance(likelihood, sg.likelihoods.Poisson):
+        return RANDOM.poisson(np.exp(f)).astype(float)
+    if isinstance(likelihood, sg.likelihoods.Bernoulli):
+        return (RANDOM.uniform(size=len(x)) < 1 / (1 + np.exp(-2 * f))).astype(float)
+    return f + np.sqrt(NOISE) * RANDOM.standard_normal(len(x))
+
+
+Y = draw(None, X)
+
+
+def same(one, other, tolerance=1e-8):
+    for a, b in zip(one.predict_f(WHERE), other.predict_f(WHERE), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(one.elbo, other.elbo, rtol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return sg.condition(GAUSSIAN, X, Y)
+
+
+@pytest.mark.parametrize("where", NEW)
+def test_an_exact_posterior_is_that_of_a_dense_gp(exact, where):
+    x_new = NEW[where]
+    y_new = draw(None, x_new)
+    updated = exact.update(x_new, y_new)
+    x, y = np.append(X, x_new), np.append(Y, y_new)
+    expected = dense.gp(KERNEL, x, y - 0.2, NOISE, WHERE)
+    mean, variance = updated.predict_f(WHERE)
+    np.testing.assert_allclose(mean, expected.mean + 0.2, atol=1e-8)
+    np.testing.assert_allclose(variance, expected.variance, atol=1e-8)
+    assert len(updated.inducing) == len(np.unique(x))
+    np.testing.assert_allclose(updated.elbo, sg.condition(GAUSSIAN, x, y).elbo, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [sg.likelihoods.Gaussian(variance=NOISE), sg.likelihoods.Poisson(), sg.likelihoods.Bernoulli()],
+)
+def test_a_sparse_posterior_is_that_of_condition(likelihood):
+    model = sg.GP(KERNEL, likelihood)
+    x_new = np.concatenate(list(NEW.values()))
+    y, y_new = draw(likelihood, X), draw(likelihood, x_new)
+    updated = sg.condition(model, X, y, inducing=10).update(x_new, y_new)
+    every = np.append(X, x_new), np.append(y, y_new)
+    same(updated, sg.condition(model, *every, inducing=updated.inducing))
+    assert 10 < len(updated.inducing) < 30
+    assert updated.inducing[0] <= x_new.min() <= x_new.max() <= updated.inducing[-1]
+
+
+def test_all_at_once_or_in_parts(exact):
+    first, second = NEW["at the end"], NEW["before the start"]
+    parts = exact.update(first, np.sin(first)).update(second, np.sin(second))
+    together = np.append(first, second)
+    same(parts, exact.update(together, np.sin(together)))
+
+
+def test_nothing_new(exact):
+    assert exact.update([], []) is exact
+    assert exact.update([11.0, 12.0], [np.nan, np.nan]) is exact
+    some = exact.update([11.0, 12.0, 13.0], [np.nan, 0.3, np.nan])
+    same(some, exact.update([12.0], [0.3]))
+
+
+def test_of_one_observation():
+    updated = sg.condition(GAUSSIAN, [3.0], [1.0]).update([4.0], [2.0])
+    expected = dense.gp(KERNEL, np.array([3.0, 4.0]), np.array([0.8, 1.8]), NOISE, WHERE)
+    np.testing.assert_allclose(updated.predict_f(WHERE)[0], expected.mean + 0.2, atol=1e-10)
+
+
+def test_what_observations_bring_with_them(exact):
+    x_new = NEW["at the end"]
+    y_new, known = draw(None, x_new), np.linspace(0.1, 2.0, len(x_new))
+    weights = np.arange(1.0, 7.0)
+    updated = exact.update(x_new, y_new, noise_variance=known, weights=weights)
+    noise = np.append(np.zeros(len(X)), known)
+    counts = np.append(np.ones(len(X)), weights)
+    x, y = np.append(X, x_new), np.append(Y, y_new)
+    same(updated, sg.condition(GAUSSIAN, x, y, noise_variance=noise, weights=counts))
+
+
+def test_whole_numbers_stay_exact():
+    start = 10**18
+    x = start + np.arange(20) * 10**9
+    model = sg.GP(sg.kernels.Matern32(lengthscale=3e9), sg.likelihoods.Gaussian(variance=NOISE))
+    y = np.sin(np.arange(20))
+    updated = sg.condition(model, x[5:15], y[5:15]).update(
+        np.append(x[15:], x[:5]), np.append(y[15:], y[:5])
+    )
+    assert isinstance(updated.data.origin, int)
+    assert set(np.diff(np.asarray(updated.data.x))) == {1e9}
+    whole = sg.condition(model, x, y)
+    np.testing.assert_allclose(updated.predict_f(x)[0], whole.predict_f(x)[0], atol=1e-10)
+    mixed = sg.condition(model, [1, 2, 3], [0.0, 1.0, 0.0]).update([2.5], [1.0])
+    assert mixed.data.origin == 1.0
+    assert isinstance(mixed.data.origin, float)
+
+
+def test_hyperparameters_stay_or_are_refined():
+    model = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Gaussian())
+    fitted = sg.fit(model, X, Y, inducing=12)
+    x_new = NEW["at the end"]
+    y_new = draw(None, x_new)
+    kept = fitted.update(x_new, y_new)
+    assert kept.model == fitted.model
+    assert kept.fit_result == fitted.fit_result
+    refined = fitted.update(x_new, y_new, refine=True)
+    again = sg.fit(model, np.append(X, x_new), np.append(Y, y_new), inducing=refined.inducing)
+    assert refined.fit_result.converged
+    assert refined.elbo > kept.elbo
+    np.testing.assert_allclose(refined.elbo, again.elbo, atol=1e-5)
+
+
+def test_other_methods_are_named():
+    model = sg.GP(KERNEL, sg.likelihoods.Poisson())
+    y = draw(model.likelihood, X)
+    posterior = sg.condition(model, X[:20], y[:20], inducing=8, method="laplace")
+    with pytest.raises(ValueError, match="give update\\(…, method=…\\)"):
+        posterior.update(X[20:], y[20:])
+    updated = posterior.update(X[20:], y[20:], method="laplace")
+    whole = sg.condition(model, X, y, inducing=updated.inducing, method="laplace")
+    same(updated, whole, 1e-7)
+    assert not updated.is_bound
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "words"),
+    [
+        (([1.0, 2.0], [1.0]), {}, "x_new and y_new must have equal lengths, got 2 and 1"),
+        ((["a"], [1.0]), {}, "x_new must hold numbers"),
+        (([np.nan], [1.0]), {}, "x_new must be finite"),
+        (([1.0], ["much"]), {}, "y_new must hold numbers"),
+        (([1.0], [np.inf]), {}, "y must be finite"),
+        (([[1.0]], [1.0]), {}, "x_new must be one-dimensional"),
+        (([1.0], [1.0]), {"exposure": 2.0}, "exposure has no meaning for Gaussian"),
+        (([1.0], [1.0]), {"refine": "yes"}, "refine must be True or False"),
+        (([1.0], [1.0]), {"inducing": "auto"}, "inducing='auto' starts over"),
+        (([1.0], [1.0]), {"weights": [1.0, 2.0]}, "weights must have one value per observation"),
+    ],
+)
+def test_errors_say_what_was_wrong(exact, arguments, options, words):
+    with pytest.raises(ValueError, match=words):
+        exact.update(*arguments, **options)
+
+
+def test_states_where_there_were_none():
+    states = np.array([0.0, 1.0, 2.0, 8.0])
+    old = np.array([0.1, 0.9, 1.9, 8.0])
+    far, near = np.array([10.6, 20.2]), np.array([0.5, 2.0])
+    assert list(more_inducing(states, old, near)) == [0, 1, 2, 8]
+    assert list(more_inducing(states, old, far)) == [0, 1, 2, 8, 10, 11, 20, 21]
+    assert list(more_inducing(states, old, np.array([-2.5]))) == [-3, -2, 0, 1, 2, 8]
+    assert list(more_inducing(states, old, np.array([4.5]))) == [0, 1, 2, 4, 5, 8]
+    one_by_one = states
+    for x in far:
+        one_by_one = more_inducing(one_by_one, old, np.array([x]))
+    assert list(one_by_one) == list(more_inducing(states, old, far))
+    assert list(more_inducing(old, old, far)) == [*old, *far]
+
+
+DAYS = pd.date_range("2024-01-01", periods=60, tz="Europe/Berlin")
+FRAME = pd.DataFrame({"ds": DAYS, "y": np.sin(np.arange(60) / 5) + 3, "on": np.arange(60) % 7 == 0})
+
+
+def test_a_forecaster_takes_in_new_rows():
+    forecaster = sg.Forecaster("matern32(10d)", inducing="data").fit(FRAME[:50], progress=False)
+    learned = forecaster.posterior.model
+    assert forecaster.update(FRAME[50:].iloc[::-1], progress=False) is forecaster
+    x = np.arange(60.0)
+    whole = sg.condition(learned, x, FRAME["y"].to_numpy(), inducing="data")
+    np.testing.assert_allclose(
+        forecaster.posterior.predict_f(x)[0], whole.predict_f(x)[0], atol=1e-8
+    )
+    assert forecaster.forecast("1d")["ds"][0] == DAYS[-1] + pd.Timedelta(days=1)
+    before = forecaster.fitted
+    with pytest.raises(ValueError, match="without a time zone"):
+        forecaster.update(FRAME.assign(ds=DAYS.tz_localize(None)))
+    with pytest.raises(ValueError, match="there is no column 'y'"):
+        forecaster.update(FRAME[["ds"]])
+    assert forecaster.fitted is before
+    with pytest.raises(ValueError, match="has not been fitted"):
+        sg.Forecaster().update(FRAME)
+
+
+def test_effects_learn_from_new_rows():
+    forecaster = sg.Forecaster("matern32(10d)", regressors=["on"])
+    frame = FRAME.assign(on=1.0 * FRAME["on"], y=FRAME["y"] + 2.0 * FRAME["on"])
+    forecaster.fit(frame[:45], progress=False)
+    before = forecaster.posterior
+    forecaster.update(frame[45:], progress=False)
+    after = forecaster.posterior
+    assert after.model == before.model
+    assert len(after.data) == 60
+    assert after.effect_covariance[0, 0] < before.effect_covariance[0, 0]
+    with pytest.raises(ValueError, match=r"forecaster\.update\(frame\)"):
+        after.update([70.0], [1.0])
+    with pytest.raises(ValueError, match="a filter is for a Gaussian process alone"):
+        after.filter()
+
+
+def test_models_that_were_chosen_keep_their_weights():
+    frame = pd.DataFrame({"ds": DAYS, "y": 20 + np.sin(np.arange(60) / 4)})
+    forecaster = sg.Forecaster().fit(frame[:55], progress=False)
+    before = forecaster.fitted.choices
+    after = forecaster.update(frame[55:], progress=False).fitted.choices
+    assert [choice.weight for choice in after] == [choice.weight for choice in before]
+    assert all(len(choice.posterior.data) == 60 for choice in after)
+    assert forecaster.posterior is after[0].posterior
+    if any(choice.log for choice in after):
+        with pytest.raises(ValueError, match="chosen from the data: fit again"):
+            forecaster.update(frame[55:].assign(y=-1.0))
+
+
+def test_a_posterior_that_was_saved_goes_on(exact, tmp_path):
+    exact.save(tmp_path / "model")
+    again = sg.load(tmp_path / "model").update([11.0], [0.5])
+    same(again, exact.update([11.0], [0.5]), 1e-12)
+    again.save(tmp_path / "model")
+    assert dataclasses.asdict(sg.load(tmp_path / "model").data)["y"].shape == (31,)
