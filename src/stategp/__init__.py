@@ -18,6 +18,7 @@ from stategp._runtime import keep_compiled_programs
 keep_compiled_programs()
 
 from stategp import chain, data, kernels, likelihoods, means, metrics, priors
+from stategp._data import Summary, summarise
 from stategp._expressions import parse_kernel, write_kernel
 from stategp._files import load, register
 from stategp._fitting import (
@@ -80,6 +81,7 @@ __all__ = [
     "Parameter",
     "Posterior",
     "PowerEP",
+    "Summary",
     "chain",
     "condition",
     "data",
@@ -98,5 +100,6 @@ __all__ = [
     "priors",
     "register",
     "report",
+    "summarise",
     "write_kernel",
 ]

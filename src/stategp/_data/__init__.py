@@ -19,6 +19,16 @@ from stategp._data._observations import (
 )
 from stategp._data._packing import one_if_equal, pack_moments, pack_rows, pad_observations
 from stategp._data._pooled import Pooled, can_pool, pool
+from stategp._data._stretches import PER_LENGTHSCALE, Stretches
+from stategp._data._summarised import Summarised
+from stategp._data._summary import (
+    Summary,
+    as_likelihood,
+    make_stretches,
+    summarise,
+    summarise_columns,
+)
+from stategp._data._sums import GaussianSums, Tallies
 from stategp._data._table import (
     Observed,
     Table,
@@ -31,21 +41,28 @@ from stategp._data._views import ORDER, Expected, Moments, Rows, View, learns
 
 __all__ = [
     "ORDER",
+    "PER_LENGTHSCALE",
     "WIDEST",
     "AtInducing",
     "Cells",
     "Column",
     "Compressed",
     "Expected",
+    "GaussianSums",
     "Moments",
     "Observations",
     "Observed",
     "Pooled",
     "Rows",
+    "Stretches",
+    "Summarised",
+    "Summary",
     "Table",
+    "Tallies",
     "View",
     "Waves",
     "as_columns",
+    "as_likelihood",
     "can_pool",
     "check_support",
     "column_names",
@@ -57,6 +74,7 @@ __all__ = [
     "extra_values",
     "inputs_as_given",
     "learns",
+    "make_stretches",
     "numbers",
     "observation_weights",
     "observe",
@@ -69,5 +87,7 @@ __all__ = [
     "place_inducing",
     "pool",
     "relative_inputs",
+    "summarise",
+    "summarise_columns",
     "traced_inputs",
 ]

@@ -2,6 +2,7 @@
 
 from typing import Any, Unpack, overload
 
+from stategp._data import Summary
 from stategp._fitting._options import ConditionOptions, FitOptions, Numbers, Table
 from stategp._fitting._requests import Request, answer
 from stategp._models import GP, AdditiveGP, DeepGP
@@ -13,6 +14,8 @@ def condition(
     model: GP, x: Numbers, y: Numbers, **options: Unpack[ConditionOptions]
 ) -> Posterior: ...
 @overload
+def condition(model: GP, x: Summary, **options: Unpack[ConditionOptions]) -> Posterior: ...
+@overload
 def condition(
     model: AdditiveGP, x: Table, y: Numbers, **options: Unpack[ConditionOptions]
 ) -> AdditivePosterior: ...
@@ -23,7 +26,7 @@ def condition(
 def condition(
     model: Any,
     x: Any,
-    y: Any,
+    y: Any = None,
     *,
     inducing: Any = "auto",
     noise_variance: Any = None,
@@ -46,7 +49,8 @@ def condition(
             posterior can be given; the search then starts from it.
         x: inputs, one-dimensional, in any order; repeated values are fine. Additive models: an
             array with a column for each kernel, a dictionary of columns or a data frame.
-        y: observations; NaN means missing.
+        y: observations; NaN means missing. An `sg.GP` also takes a summary of the data
+            (`sg.summarise`) alone, in the place of x and y.
         inducing: the inducing points: "auto" (one at every input if that is cheap, else as many as
             are needed, see `posterior.certificate`; `sg.Auto(tolerance=…)` sets the accuracy), a
             number (placed at quantiles of x over its range), an increasing array of locations, or
@@ -84,6 +88,8 @@ def condition(
 @overload
 def fit(model: GP, x: Numbers, y: Numbers, **options: Unpack[FitOptions]) -> Posterior: ...
 @overload
+def fit(model: GP, x: Summary, **options: Unpack[FitOptions]) -> Posterior: ...
+@overload
 def fit(
     model: AdditiveGP, x: Table, y: Numbers, **options: Unpack[FitOptions]
 ) -> AdditivePosterior: ...
@@ -94,7 +100,7 @@ def fit(
 def fit(
     model: Any,
     x: Any,
-    y: Any,
+    y: Any = None,
     *,
     inducing: Any = "auto",
     noise_variance: Any = None,

@@ -34,7 +34,7 @@ class SeriesTask(Task):
 
     @property
     def count(self) -> int:
-        return len(self.data)
+        return self.data.observed
 
     @property
     def span(self) -> float | None:
@@ -44,12 +44,14 @@ class SeriesTask(Task):
         return search_scales(model, self.data)
 
     def limits(self, model: GP, *, swept: bool = False) -> Limits:
+        swept = swept or not self.data.individual
         return search_limits(model, np.asarray(self.data.y), swept=swept)
 
     def exact(self, model: GP) -> bool:
         """Whether q can be p(f | y): Gaussian observations, each of them at an inducing point."""
         inducing = np.asarray(self.inducing)
-        return model.likelihood.conjugate and bool(np.all(np.isin(self.data.x, inducing)))
+        conjugate = model.likelihood.conjugate and self.data.individual
+        return conjugate and bool(np.all(np.isin(self.data.x, inducing)))
 
     def refined(self, model: GP) -> "tuple[GP, SeriesTask] | None":
         kernels = larger_kernels(model.kernels)

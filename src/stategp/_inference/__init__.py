@@ -80,7 +80,7 @@ from stategp._inference._natural import (
 from stategp._inference._optimisers import Batches, Moving, checked, move
 from stategp._inference._result import FitResult, Outcome
 from stategp._inference._search import Report, Search, Step, Stepwise, Watch, run
-from stategp._inference._seeing import Sight, fastest_rate
+from stategp._inference._seeing import Sight, TooFastError, fastest_rate
 from stategp._inference._starting_values import (
     additive_scales,
     pseudo_data,
@@ -117,6 +117,7 @@ __all__ = [
     "Search",
     "Settling",
     "Sight",
+    "TooFastError",
     "States",
     "Step",
     "Stepwise",
