@@ -25,7 +25,6 @@ from stategp._data._summary import (
     Summary,
     as_likelihood,
     make_stretches,
-    summarise,
     summarise_columns,
 )
 from stategp._data._sums import GaussianSums, Tallies
@@ -87,7 +86,6 @@ __all__ = [
     "place_inducing",
     "pool",
     "relative_inputs",
-    "summarise",
     "summarise_columns",
     "traced_inputs",
 ]

@@ -140,7 +140,7 @@ def observe(
 ) -> Observations:
     """Check and sort what the user gave; drop the observations that are NaN."""
     likelihood = Gaussian() if likelihood is None else likelihood
-    columns = check_columns(x, y, likelihood, extras, weights)
+    columns: list[Any] = [*check_columns(x, y, likelihood, extras, weights)]
     if len(columns[0]) == 0:
         none_given = np.size(x) == 0
         raise ValueError(

@@ -30,6 +30,11 @@ class Stretches(NamedTuple):
         """The largest rate of a kernel whose f is as good as a polynomial on every stretch."""
         return WIDEST / self.width
 
+    @property
+    def shortest(self) -> float:
+        """The shortest lengthscale that they were made for, or less."""
+        return PER_LENGTHSCALE * self.width
+
     def locate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The number of the stretch of every input, and its place in it, −1 to 1."""
         whole = x.dtype.kind == "i"
@@ -37,8 +42,8 @@ class Stretches(NamedTuple):
         first = math.floor(away / Fraction(self.width))
         if abs(first) >= _MOST:
             raise ValueError(
-                f"x[…] = {x.min()} lies {abs(first):.3g} stretches of width {self.width:g} away "
-                f"from origin={self.origin}: give an origin near the data"
+                f"x = {x.min()} lies more stretches of width {self.width:g} away from "
+                f"origin={self.origin} than can be counted: give an origin near the data"
             )
         base, rest = self.edge(first, whole=whole)
         after = relative_inputs("x", x, base) - rest

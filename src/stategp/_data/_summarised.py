@@ -51,7 +51,8 @@ class Summarised(Observations):
             usual = summary.weight / np.sum(weight)  # noise, where it is a part of the weights
             extra = np.full(len(y), usual if summary.noise is None else summary.noise)
             weights = np.repeat(weight * usual / 2, 2)
-            return Summarised(np.repeat(x, 2), y, extra, weights, origin, summary)
+            pairs: Any = np.repeat(x, 2), y, extra, weights
+            return Summarised(pairs[0], pairs[1], pairs[2], pairs[3], origin, summary)
         weight, times, y, extra = sums.totals.T
         x = low + (1 + times / weight) * width / 2
         y = y if np.any(extra) else y / weight
@@ -74,7 +75,7 @@ class Summarised(Observations):
         """Locations given by the user, from the origin; refused inside a stretch."""
         edges, width = self.edges(), self.summary.stretches.width
         locations = relative_inputs("inducing", inducing, self.origin)
-        number, start, _ = self.summary.ends_of_stretches()
+        _number, start, _ = self.summary.ends_of_stretches()
         nearest = np.rint((locations - start) / width)
         at_edge = np.abs(locations - start - nearest * width) <= _NEAR * width
         inside = np.isin(np.floor((locations - start) / width), self._occupied())
@@ -119,7 +120,10 @@ class Summarised(Observations):
             )
         if not isinstance(likelihood, Gaussian):
             assert isinstance(self.summary.sums, Tallies)
-            kinds = len(self.summary.sums.statistics), len(likelihood.statistics(self.y, self.extra))
+            kinds = (
+                len(self.summary.sums.statistics),
+                len(likelihood.statistics(self.y, self.extra)),
+            )
             if kinds[0] != kinds[1]:
                 raise ValueError(
                     f"the summary has {kinds[0]} outcomes, and the likelihood {kinds[1]}"
@@ -160,14 +164,14 @@ def _moments(summary: Summary, sums: GaussianSums, common: dict[str, Any]) -> Mo
     reference = np.zeros((size, ORDER))
     reference[: len(sums.reference), :DEGREES] = sums.reference
     reference[: len(sums.reference), 0] -= offset
-    moments: dict[str, Any] = dict(
-        weights=_at_nodes(sums.plain, size),
-        excess=_at_nodes(sums.pull, size),
-        reference=jax.device_put((reference @ np.linalg.inv(to_coefficients()).T).reshape(-1)),
-        offset=jax.device_put(np.asarray(offset)),
-        spread=jax.device_put(np.asarray(np.sum(sums.square))),
-        extra=jax.device_put(np.asarray(1.0 if summary.noise is None else summary.noise)),
-    )
+    moments: dict[str, Any] = {
+        "weights": _at_nodes(sums.plain, size),
+        "excess": _at_nodes(sums.pull, size),
+        "reference": jax.device_put((reference @ np.linalg.inv(to_coefficients()).T).reshape(-1)),
+        "offset": jax.device_put(np.asarray(offset)),
+        "spread": jax.device_put(np.asarray(np.sum(sums.square))),
+        "extra": jax.device_put(np.asarray(1.0 if summary.noise is None else summary.noise)),
+    }
     if summary.noise is None:
         return KnownMoments(
             **common, **moments, log_noise=jax.device_put(np.asarray(summary.log_noise))

@@ -11,7 +11,7 @@ from jaxtyping import Int
 from stategp._arguments import as_number, as_whole, positive_number
 from stategp._data._observations import check_columns
 from stategp._data._stretches import PER_LENGTHSCALE, PER_PERIOD, Stretches
-from stategp._data._sums import GaussianSums, Tallies
+from stategp._data._sums import GaussianSums, Sum, Tallies
 from stategp._data._views import Origin
 from stategp._files import save
 from stategp.likelihoods import Gaussian, Likelihood, from_name
@@ -78,7 +78,9 @@ class Summary(eqx.Module):
             return NotImplemented
         self._check_alike(other)
         number = np.union1d(self.number, other.number)
-        a, b = (s.sums.spread(np.searchsorted(number, s.number), len(number)) for s in (self, other))
+        a, b = (
+            s.sums.spread(np.searchsorted(number, s.number), len(number)) for s in (self, other)
+        )
         added: Any = a + b  # type: ignore[operator]
         ends = [end for s in (self, other) for end in (s.first, s.last) if end is not None]
         return Summary(
@@ -128,51 +130,6 @@ class Summary(eqx.Module):
         )
 
 
-def summarise(
-    x: Any,
-    y: Any,
-    *,
-    shortest: Any,
-    period: Any = None,
-    origin: Any = 0,
-    likelihood: Any = "gaussian",
-    noise_variance: Any = None,
-    exposure: Any = None,
-    trials: Any = None,
-    weights: Any = None,
-) -> Summary:
-    """What a fit needs of the data: sums over stretches of x, which add up.
-
-    The stretches are the same for all parts of the data that have the same `shortest`, `period`
-    and `origin`. A fit cannot use lengthscales and periods below these: choose them once, rather
-    too short than too long (half the length takes twice the memory).
-
-    Arguments:
-        x: inputs, one-dimensional, in any order.
-        y: observations; NaN means missing. A part may be empty.
-        shortest: the shortest lengthscale that a fit may want. There are four stretches to it, at
-            whose edges inducing points can be.
-        period: the shortest period, if there are any.
-        origin: where stretches are counted from; any number will do.
-        likelihood: "gaussian", or another (by name or object) of which p(y | f) reads few numbers:
-            Poisson, Bernoulli, binomial, exponential, gamma, ordinal.
-        noise_variance: Gaussian observations: known noise variances. One number adds to that of
-            the likelihood; one per observation needs a likelihood with `variance=sg.fixed(0.0)`.
-        exposure: counts: what the rate is multiplied by, one number or one per observation.
-        trials: binomial observations: the number of trials, one number or one per observation.
-        weights: the number of times each observation counts, by default once.
-
-    >>> import numpy as np, stategp as sg
-    >>> x = np.linspace(0, 100, 5000)
-    >>> summary = sg.summarise(x, np.sin(x) + 0.1 * np.cos(40 * x), shortest=2.0)
-    >>> posterior = sg.fit(sg.GP(sg.kernels.Matern52()), summary, inducing=50)
-    >>> mean, variance = posterior.predict_f([50.0])
-    """
-    stretches = make_stretches(shortest, period, origin)
-    extras = {"noise_variance": noise_variance, "exposure": exposure, "trials": trials}
-    return summarise_columns(x, y, stretches, as_likelihood(likelihood), extras, weights)
-
-
 def as_likelihood(likelihood: Any) -> Likelihood:
     """By name or as it is; refused unless there are sums that stand for its observations."""
     known = from_name(likelihood) if isinstance(likelihood, str) else likelihood
@@ -213,8 +170,9 @@ def summarise_columns(
     counted = columns[3] > 0
     if not counted.all():
         columns = [column[counted] for column in columns]
-    several = np.ndim(extras.get("noise_variance")) > 0
-    noise = None if several else float(extras.get("noise_variance") or 0.0)
+    known: Any = extras.get("noise_variance")
+    several = known is not None and np.ndim(known) > 0
+    noise = None if several else float(known or 0.0)
     if several and np.any(columns[2] == 0):
         raise ValueError("noise_variance must be positive where each observation has its own")
     parts = (
@@ -236,10 +194,7 @@ def _part(
     name, weight, log_noise = type(likelihood).__name__, float(np.sum(weights)), 0.0
     number, t = stretches.locate(x) if len(x) else (np.zeros(0, np.int64), np.zeros(0))
     which, occupied = _occupied(number)
-
-    def sum_up(column: np.ndarray) -> np.ndarray:
-        return np.bincount(which, column, len(occupied))
-
+    sum_up = sums_over(which, len(occupied))
     sums: GaussianSums | Tallies
     if isinstance(likelihood, Gaussian):
         if noise is None:
@@ -249,9 +204,19 @@ def _part(
         statistics = likelihood.statistics(y, extra)
         sums = Tallies.of(t, y, extra, weights, statistics, sum_up)
     first, last = (x.min().item(), x.max().item()) if len(x) else (None, None)
-    return Summary(
-        stretches, name, occupied, sums, len(x), first, last, noise, log_noise, weight
-    )
+    return Summary(stretches, name, occupied, sums, len(x), first, last, noise, log_noise, weight)
+
+
+def sums_over(which: np.ndarray, count: int) -> Sum:
+    """Sums of columns over the observations of each of so many stretches.
+
+    Where they come in order, as mostly they do, their sums are those of runs, which is quicker.
+    """
+    if count and np.all(which[1:] >= which[:-1]):
+        first = np.searchsorted(which, np.arange(count))
+        return lambda column: np.add.reduceat(column, first)
+    # Of nothing, sums would be whole numbers.
+    return lambda column: np.bincount(which, column, count).astype(float, copy=False)
 
 
 def _occupied(number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -19,11 +19,12 @@ from jaxtyping import Float
 
 from stategp._data._views import ORDER
 
-DEGREES = 8  # coefficients of a reference
+# Coefficients of a reference: its product with f, too, has to be a polynomial to rounding.
+DEGREES = 4
 _PLAIN = ORDER + DEGREES - 1  # of Σ w T_k: as many as a change of reference asks for
-# Least squares with a little less of every term but the level: few observations, however close
-# together, have a reference of ordinary size. What it leaves stays in the excess.
-_RIDGE = 1e-3
+# Least squares as if each term but the level had been seen to be zero, by such a part of an
+# observation: few, however close together, have a reference of ordinary size.
+_RIDGE = 0.01
 _HEAVIER = 3.0  # times the weight of the other from which on a reference stays as it is
 
 Sum = Callable[[np.ndarray], np.ndarray]  # of a column over the observations of each stretch
@@ -40,6 +41,7 @@ def chebyshev_terms(t: np.ndarray, count: int) -> Iterator[np.ndarray]:
 class GaussianSums(eqx.Module):
     """What Gaussian observations with equal noise say, a row for each stretch."""
 
+    count: Float[np.ndarray, " stretches"]  # of observations
     plain: Float[np.ndarray, "stretches _"]  # Σ w T_k
     pull: Float[np.ndarray, "stretches _"]  # Σ w (y − reference) T_k
     square: Float[np.ndarray, " stretches"]  # Σ w (y − reference)²
@@ -48,6 +50,7 @@ class GaussianSums(eqx.Module):
     @staticmethod
     def nothing(stretches: int) -> "GaussianSums":
         return GaussianSums(
+            np.zeros(stretches),
             np.zeros((stretches, _PLAIN)),
             np.zeros((stretches, ORDER)),
             np.zeros(stretches),
@@ -70,7 +73,8 @@ class GaussianSums(eqx.Module):
                 pull[:, k] = total(weighted * term)
         reference = np.zeros((len(weight), DEGREES))
         reference[:, 0] = level
-        return GaussianSums(plain, pull, total(weighted * (y - level[number])), reference)
+        square = total(weighted * (y - level[number]))
+        return GaussianSums(total(np.ones_like(t)), plain, pull, square, reference)
 
     @property
     def weight(self) -> np.ndarray:
@@ -94,18 +98,20 @@ class GaussianSums(eqx.Module):
             gram = a._gram(DEGREES) + b._gram(DEGREES)
             middle = (a.reference + b.reference) / 2
             pulls = a._moved(middle).pull + b._moved(middle).pull
-            gram[:, *np.diag_indices(DEGREES)] += _RIDGE * gram[:, :1, 0] * (np.arange(DEGREES) > 0)
+            one_more = (a.weight + b.weight) / (a.count + b.count)
+            ridge = _RIDGE * one_more[:, None] * (np.arange(DEGREES) > 0)
+            gram[:, *np.diag_indices(DEGREES)] += ridge
             step = np.linalg.solve(gram, pulls[:, :DEGREES, None])[..., 0]
             reference[close] = middle + step
         added = [a + b for a, b in zip(self.columns(), other.columns(), strict=True)]
-        pairs = zip(one._moved(reference).columns(), two._moved(reference).columns(), strict=True)
-        for column, (a, b) in zip(added[:3], list(pairs)[:3], strict=True):
-            column[both] = a + b
-        added[3][both] = reference
+        moved = [sums._moved(reference).columns() for sums in (one, two)]
+        for column, mine, theirs in zip(added[:-1], moved[0], moved[1], strict=False):
+            column[both] = mine + theirs
+        added[-1][both] = reference
         return GaussianSums(*added)
 
     def columns(self) -> tuple[np.ndarray, ...]:
-        return self.plain, self.pull, self.square, self.reference
+        return self.count, self.plain, self.pull, self.square, self.reference
 
     def _rows(self, which: np.ndarray) -> "GaussianSums":
         return GaussianSums(*(column[which] for column in self.columns()))
@@ -120,7 +126,8 @@ class GaussianSums(eqx.Module):
         d = self.reference - reference
         change = np.einsum("cj,cjk->ck", d, self._gram(ORDER))
         along = np.einsum("cj,cj->c", d, 2 * self.pull[:, :DEGREES] + change[:, :DEGREES])
-        return GaussianSums(self.plain, self.pull + change, self.square + along, reference)
+        pull, square = self.pull + change, self.square + along
+        return GaussianSums(self.count, self.plain, pull, square, reference)
 
 
 class Tallies(eqx.Module):

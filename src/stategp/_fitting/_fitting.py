@@ -7,6 +7,7 @@ from stategp._fitting._options import ConditionOptions, FitOptions, Numbers, Tab
 from stategp._fitting._requests import Request, answer
 from stategp._models import GP, AdditiveGP, DeepGP
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
+from stategp._streams import Stream
 
 
 @overload
@@ -14,7 +15,7 @@ def condition(
     model: GP, x: Numbers, y: Numbers, **options: Unpack[ConditionOptions]
 ) -> Posterior: ...
 @overload
-def condition(model: GP, x: Summary, **options: Unpack[ConditionOptions]) -> Posterior: ...
+def condition(model: GP, x: Summary | Stream, **options: Unpack[ConditionOptions]) -> Posterior: ...
 @overload
 def condition(
     model: AdditiveGP, x: Table, y: Numbers, **options: Unpack[ConditionOptions]
@@ -88,7 +89,7 @@ def condition(
 @overload
 def fit(model: GP, x: Numbers, y: Numbers, **options: Unpack[FitOptions]) -> Posterior: ...
 @overload
-def fit(model: GP, x: Summary, **options: Unpack[FitOptions]) -> Posterior: ...
+def fit(model: GP, x: Summary | Stream, **options: Unpack[FitOptions]) -> Posterior: ...
 @overload
 def fit(
     model: AdditiveGP, x: Table, y: Numbers, **options: Unpack[FitOptions]

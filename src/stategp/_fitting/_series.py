@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp._data import Observations, distinct_inputs
+from stategp._data import Observations, Summarised, distinct_inputs
 from stategp._fitting._settings import Settings
 from stategp._fitting._task import Task, check_finite, larger_kernels
 from stategp._inference import ChainSites, FitResult, Limits, search_limits, search_scales
@@ -15,6 +15,7 @@ from stategp._models import GP
 from stategp._posteriors import Posterior
 from stategp._runtime import Progress, least_size, on_device, pad_inducing
 from stategp.chain import PairMarginals, Sites
+from stategp.parameters import named_parameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +53,20 @@ class SeriesTask(Task):
         inducing = np.asarray(self.inducing)
         conjugate = model.likelihood.conjugate and self.data.individual
         return conjugate and bool(np.all(np.isin(self.data.x, inducing)))
+
+    def beyond(self, model: GP) -> str:
+        if not isinstance(self.data, Summarised):
+            return ""
+        shortest = self.data.summary.stretches.shortest
+        for name, parameter in named_parameters(model):
+            value = float(np.min(np.asarray(parameter.value)))
+            if parameter.role == "lengthscale" and parameter.learned and value < shortest:
+                return (
+                    f"{name} fell to {value:.3g}, below the shortest lengthscale that the summary "
+                    f"was made for ({shortest:.3g}): make it again with shortest={value / 4:.1g}, "
+                    "or fix the lengthscale"
+                )
+        return ""
 
     def refined(self, model: GP) -> "tuple[GP, SeriesTask] | None":
         kernels = larger_kernels(model.kernels)

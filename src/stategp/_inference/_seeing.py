@@ -49,7 +49,7 @@ def too_fast(rate: float, data: Summarised) -> str:
         f"the kernel is too fast for the summary: f changes within {1 / rate:.3g} (one over the "
         f"fastest rate of the kernel), and the stretches, {stretches.width:.3g} long, are made for "
         f"{1 / stretches.fastest:.3g} or more. Make the summary again with "
-        f"shortest={shorter:.2g}, or fix or bound the lengthscales and periods above it"
+        f"shortest={shorter:.1g} or less, or with the shortest period"
     )
 
 

@@ -230,8 +230,8 @@ class Posterior(Predicts, TellsStates):
     def __repr__(self) -> str:
         lines = [
             f"Posterior of {self.model!r}",
-            f"  {self.data.observed} observations, {len(self.relative_inducing)} inducing states of "
-            f"dimension {' and '.join(str(k.state_dim) for k in self.model.kernels)}",
+            f"  {self.data.observed} observations, {len(self.relative_inducing)} inducing states "
+            f"of dimension {' and '.join(str(k.state_dim) for k in self.model.kernels)}",
             f"  ELBO {self.elbo:.6g}",
         ]
         if self.certificate is not None:
