@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import stategp as sg
+from stategp._command import main
 from stategp._streams._ahead import ahead
 
 pa = pytest.importorskip("pyarrow")
@@ -221,6 +222,58 @@ def test_progress_tells_rows_and_time(folder, capsys):
     shown = capsys.readouterr().err
     assert "read: 200 rows" in shown
     assert "rows/s" in shown
+
+
+@pytest.fixture
+def dated(tmp_path):
+    """Two weeks with two observations an hour, in two files."""
+    times = np.datetime64("2024-03-01", "us") + np.arange(672) * np.timedelta64(30, "m")
+    y = np.sin(np.arange(672) / 48 * 2 * np.pi) + 0.1 * RNG.standard_normal(672)
+    (tmp_path / "dated").mkdir()
+    for name, rows in {"a": slice(300), "b": slice(300, None)}.items():
+        times_there = pa.array(times[rows], pa.timestamp("us", "UTC"))
+        table = pa.table({"ds": times_there, "y": y[rows]})
+        pq.write_table(table, tmp_path / "dated" / f"{name}.parquet")
+    return tmp_path / "dated"
+
+
+def test_forecasters_take_streams(dated, tmp_path):
+    asked = {"inducing": 20, "mean": sg.means.Zero()}
+    forecaster = sg.Forecaster("matern32(1d)", **asked).fit(sg.stream(dated), progress=False)
+    frame = forecaster.forecast("2h", every="1h")
+    shown = [str(t)[:16] for t in frame["ds"].to_pylist()]
+    assert shown == ["2024-03-15 00:30", "2024-03-15 01:30"]
+    asked["inducing"] = forecaster.posterior.inducing - 19783  # days from 1970 to March 1, 2024
+    same = sg.Forecaster("matern32(1d)", **asked)
+    same.fit(pds.dataset(dated).to_table(), progress=False)
+    expected = same.forecast("2h", every="1h")["mean"].to_numpy()
+    np.testing.assert_allclose(frame["mean"].to_numpy(), expected, rtol=1e-4)
+    forecaster.save(tmp_path / "model")
+    assert sg.load(tmp_path / "model").forecast("2h", every="1h").equals(frame)
+    with pytest.raises(ValueError, match="give a kernel, or state the shortest"):
+        sg.Forecaster().fit(sg.stream(dated))
+    with pytest.raises(ValueError, match="without regressors"):
+        sg.Forecaster("matern32(1d)", regressors=["z"]).fit(sg.stream(dated))
+
+
+def test_the_command_takes_folders(dated, monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["stategp", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code
+
+    asked = "--kernel", "matern32(1d)", "--shortest", "6h", "--inducing", "20"
+    assert run("fit", dated, *asked) == 0
+    model = dated.with_suffix(".stategp")
+    assert model.exists()
+    assert "672" in capsys.readouterr().out
+    assert run("forecast", model, "2h", "--every", "1h") == 0
+    assert capsys.readouterr().out.count("2024-03-15") == 2
+    assert run("fit", dated) != 0
+    assert "--shortest" in capsys.readouterr().err
+    assert run("report", model) != 0
+    assert "single observations" in capsys.readouterr().err
 
 
 def test_readers_end_with_the_reading():

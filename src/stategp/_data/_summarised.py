@@ -18,6 +18,7 @@ from stategp._data._views import (
     InCells,
     Latent,
     Moments,
+    Origin,
     positive_precision,
     slopes_in_parameters,
     to_coefficients,
@@ -34,7 +35,7 @@ class Summarised(Observations):
 
     Gaussian observations are represented by two for each stretch, one standard deviation above
     and below their mean. Others by one, with all counts and exposures of its stretch or, if there
-    is no such thing, their mean.
+    is no such thing, their mean. The first and the last are where those of the data were.
     """
 
     summary: Summary
@@ -51,12 +52,13 @@ class Summarised(Observations):
             usual = summary.weight / np.sum(weight)  # noise, where it is a part of the weights
             extra = np.full(len(y), usual if summary.noise is None else summary.noise)
             weights = np.repeat(weight * usual / 2, 2)
-            pairs: Any = np.repeat(x, 2), y, extra, weights
+            pairs: Any = _from_end_to_end(np.repeat(x, 2), summary, origin), y, extra, weights
             return Summarised(pairs[0], pairs[1], pairs[2], pairs[3], origin, summary)
         weight, times, y, extra = sums.totals.T
         x = low + (1 + times / weight) * width / 2
         y = y if np.any(extra) else y / weight
-        return Summarised(x, y, extra.copy(), weight.copy(), origin, summary)
+        ends: Any = _from_end_to_end(x, summary, origin)
+        return Summarised(ends, y, extra.copy(), weight.copy(), origin, summary)
 
     @property
     def observed(self) -> int:
@@ -136,6 +138,14 @@ class Summarised(Observations):
                 "follow noise that is added to it: use sg.likelihoods.Gaussian(variance="
                 "sg.fixed(0.0)), or summarise with one noise_variance for all"
             )
+
+
+def _from_end_to_end(x: np.ndarray, summary: Summary, origin: Origin) -> np.ndarray:
+    """Places of stretches, the first and the last of them at the ends of the data."""
+    first, last = (relative_inputs("x", [end], origin)[0] for end in (summary.first, summary.last))
+    x = np.clip(x, first, last)
+    x[0], x[-1] = first, last
+    return x
 
 
 def _level_and_deviation(sums: GaussianSums) -> tuple[np.ndarray, np.ndarray]:

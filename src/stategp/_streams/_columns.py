@@ -38,6 +38,25 @@ def column(table: Any, name: str, place: str) -> np.ndarray:
     return _from_array(np.asarray(values), name, place)
 
 
+class Calendar(NamedTuple):
+    """Whether a column holds dates, and in which time zone."""
+
+    dates: bool
+    zone: str | None = None
+
+
+def calendar_of(table: Any, name: str) -> Calendar:
+    """What a column of times holds."""
+    kind = getattr(table[name], "type", None)
+    if kind is None:
+        return Calendar(np.asarray(table[name]).dtype.kind == "M")
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(kind):
+        return Calendar(True, kind.tz)
+    return Calendar(bool(pa.types.is_date(kind)))
+
+
 def _from_array(values: np.ndarray, name: str, place: str) -> np.ndarray:
     if values.ndim != 1:
         raise ValueError(f"column {name!r} of {place} must be one-dimensional, got {values.shape}")

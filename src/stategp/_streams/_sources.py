@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stategp._streams._columns import Batch, column
+from stategp._streams._columns import Batch, Calendar, calendar_of, column
 
 _READ = 2**18  # rows that are decoded together
 
@@ -26,6 +26,10 @@ class Source(abc.ABC):
     def rows(self) -> int | None:
         """How many there are, if that is known beforehand."""
         return None
+
+    @abc.abstractmethod
+    def calendar(self, time: str) -> Calendar:
+        """Whether times are dates."""
 
     def ends(self, time: str) -> tuple[float, float]:
         """The smallest and the largest time."""
@@ -44,10 +48,7 @@ class Parquet(Source):
         self.dataset, self.filter = dataset, filter
 
     def batches(self, names: list[str]) -> Iterator[Batch]:
-        missing = [name for name in names if name not in self.dataset.schema.names]
-        if missing:
-            known = ", ".join(self.dataset.schema.names)
-            raise ValueError(f"there is no column {missing[0]!r}; the columns are {known}")
+        self._check(names)
         for file in self._files():
             start = 0
             with naming(file):
@@ -69,8 +70,18 @@ class Parquet(Source):
                     yield Batch(place, start, {name: column(table, name, place) for name in names})
                 start += table.num_rows
 
+    def _check(self, names: list[str]) -> None:
+        missing = [name for name in names if name not in self.dataset.schema.names]
+        if missing:
+            known = ", ".join(self.dataset.schema.names)
+            raise ValueError(f"there is no column {missing[0]!r}; the columns are {known}")
+
     def _files(self) -> Iterable[Any]:
         return self.dataset.get_fragments(self.filter)
+
+    def calendar(self, time: str) -> Calendar:
+        self._check([time])
+        return calendar_of(self.dataset.schema.empty_table(), time)
 
     @property
     def rows(self) -> int | None:
@@ -137,6 +148,20 @@ class Batches(Source):
                 )
             self.spent = True
         return self._read(iterator, names)
+
+    def calendar(self, time: str) -> Calendar:
+        if isinstance(self.source, Iterator):
+            raise ValueError(
+                "whether times are dates is not known before an iterator is read: give a function "
+                "that returns it"
+            )
+        made = self.source() if callable(self.source) else self.source
+        first = next(iter(made), None)
+        if first is None:
+            return Calendar(False)
+        if isinstance(first, tuple | list):
+            first = {time: first[0]}
+        return calendar_of(first, time)
 
     def _read(self, iterator: Iterator[Any], names: list[str]) -> Iterator[Batch]:
         for number in itertools.count():

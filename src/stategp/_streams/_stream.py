@@ -10,7 +10,7 @@ from stategp._data import Stretches, Summary, as_likelihood, make_stretches, sum
 from stategp._durations import days, describe
 from stategp._runtime import Progress
 from stategp._streams._ahead import ahead
-from stategp._streams._columns import Batch, Roles, faults, in_days
+from stategp._streams._columns import Batch, Calendar, Roles, faults, in_days
 from stategp._streams._sources import Source, open_source
 from stategp.likelihoods import Likelihood
 
@@ -44,6 +44,26 @@ class Stream:
         if self._shortest is None:
             return None
         return make_stretches(self._shortest, self._period, self._origin)
+
+    @property
+    def time(self) -> str:
+        """The column of times."""
+        return self._roles.time
+
+    @property
+    def target(self) -> str:
+        """The column of observations."""
+        return self._roles.target
+
+    @property
+    def extras(self) -> dict[str, str]:
+        """Columns that the likelihood reads beside the target, by the argument of `fit`."""
+        return {name: c for name, c in self._roles.extras.items() if isinstance(c, str)}
+
+    @property
+    def calendar(self) -> Calendar:
+        """Whether times are dates, which become days since 1970, and their time zone."""
+        return self._source.calendar(self._roles.time)
 
     def ends(self) -> tuple[float, float]:
         """The first and the last time, from statistics of the files or a look at all times."""
