@@ -13,6 +13,7 @@ import numpy as np
 from stategp._streams._columns import Batch, Calendar, calendar_of, column
 
 _READ = 2**18  # rows that are decoded together
+_BUFFERED = 2**20  # bytes of a column that are read together
 
 
 class Source(abc.ABC):
@@ -50,25 +51,38 @@ class Parquet(Source):
     def batches(self, names: list[str]) -> Iterator[Batch]:
         self._check(names)
         for file in self._files():
-            start = 0
-            with naming(file):
-                scanned = file.to_batches(
-                    schema=self.dataset.schema,
-                    columns=names,
-                    filter=self.filter,
-                    batch_size=_READ,
-                    batch_readahead=4,
-                    fragment_readahead=1,
-                )
+            place, start = str(getattr(file, "path", "the table")), 0
+            tables = self._tables(file, names)
             while True:
                 with naming(file):
-                    table = next(scanned, None)
+                    table = next(tables, None)
                 if table is None:
                     break
-                place = str(getattr(file, "path", "the table"))
                 if table.num_rows:
                     yield Batch(place, start, {name: column(table, name, place) for name in names})
                 start += table.num_rows
+
+    def _tables(self, file: Any, names: list[str]) -> Iterator[Any]:
+        """The rows of a file, a few at a time.
+
+        Of a plain Parquet file, even one whose row groups are as long as itself, little is in
+        memory at any time. Where rows are chosen or columns are those of partitions, pyarrow's
+        scanner reads a row group as a whole.
+        """
+        import pyarrow.parquet as pq
+
+        if self.filter is None and hasattr(file, "split_by_row_group"):
+            with file.open() as opened:
+                plain = pq.ParquetFile(opened, pre_buffer=False, buffer_size=_BUFFERED)
+                if set(names) <= set(plain.schema_arrow.names):
+                    yield from plain.iter_batches(_READ, columns=names, use_threads=False)
+                    return
+        schema, pieces = self.dataset.schema, [file]
+        if hasattr(file, "split_by_row_group"):
+            pieces = file.split_by_row_group(self.filter, schema=schema)
+        options = {"filter": self.filter, "batch_size": _READ, "batch_readahead": 1}
+        for piece in pieces:
+            yield from piece.to_batches(schema, columns=names, use_threads=False, **options)
 
     def _check(self, names: list[str]) -> None:
         missing = [name for name in names if name not in self.dataset.schema.names]
@@ -211,13 +225,10 @@ def _open(paths: list[Any]) -> Any:
     for path in paths:
         if not Path(path).exists():
             raise FileNotFoundError(f"there is no file or folder {path}")
-    # Row groups as long as files would otherwise be in memory as a whole.
-    options = pyarrow.dataset.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
-    kind = pyarrow.dataset.ParquetFileFormat(default_fragment_scan_options=options)
     names = [os.fspath(path) for path in paths]
     with naming(None):
         dataset = pyarrow.dataset.dataset(
-            names[0] if len(names) == 1 else names, format=kind, partitioning="hive"
+            names[0] if len(names) == 1 else names, format="parquet", partitioning="hive"
         )
     if not list(dataset.get_fragments()):
         raise ValueError(f"{', '.join(names)} holds no Parquet files")
