@@ -23,8 +23,8 @@ from stategp._data._stretches import PER_LENGTHSCALE, Stretches
 from stategp._data._summarised import Summarised
 from stategp._data._summary import (
     Summary,
-    as_likelihood,
     make_stretches,
+    summable,
     summarise_columns,
 )
 from stategp._data._sums import GaussianSums, Tallies
@@ -61,7 +61,6 @@ __all__ = [
     "View",
     "Waves",
     "as_columns",
-    "as_likelihood",
     "can_pool",
     "check_support",
     "column_names",
@@ -86,6 +85,7 @@ __all__ = [
     "place_inducing",
     "pool",
     "relative_inputs",
+    "summable",
     "summarise_columns",
     "traced_inputs",
 ]

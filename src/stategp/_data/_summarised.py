@@ -26,7 +26,7 @@ from stategp._data._views import (
 from stategp._runtime import pad_last
 from stategp.likelihoods import Gaussian, Likelihood
 
-_ACCURACY = 1e-7  # relative size of the last coefficients, beyond which there is no bound
+_ACCURACY = 1e-9  # share of E[log p(y | f)] that may be lost before there is no bound
 _NEAR = 1e-9  # share of a stretch up to which a location is at its edge
 
 
@@ -211,7 +211,7 @@ class Tallied(InCells):
         self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
     ) -> Expected:
         value, slope, curvature = likelihood.expected_features(mean, variance)
-        known = self._smooth(value) & self._smooth(slope) & self._smooth(curvature)
+        known = self._knows(value) & self._knows(slope) & self._knows(curvature)
         if clip:
             curvature = jnp.minimum(curvature, 0.0)
         value, slope, curvature = (
@@ -219,12 +219,17 @@ class Tallied(InCells):
         )
         return Expected(jnp.where(known, jnp.sum(value), jnp.nan), slope, curvature)
 
-    def _smooth(self, features: Float[Array, "_ nodes"]) -> Array:
-        """Whether the nodes interpolate all of these functions."""
+    def _knows(self, features: Float[Array, "_ nodes"]) -> Array:
+        """Whether sums of these functions are known: the nodes interpolate them closely enough.
+
+        What interpolation leaves out is about as large as the last coefficients.
+        """
         cells = features.reshape(len(features), -1, ORDER)
         last = jnp.einsum("kj,fcj->fck", to_coefficients()[-2:], cells)
-        sizes = jnp.max(jnp.abs(cells), axis=-1)
-        return jnp.all(jnp.max(jnp.abs(last), axis=-1) <= _ACCURACY * sizes)
+        weight = jnp.abs(jnp.sum(self.statistics.reshape(cells.shape), axis=-1))
+        lost = jnp.sum(weight * jnp.max(jnp.abs(last), axis=-1))
+        size = jnp.sum(weight * jnp.max(jnp.abs(cells), axis=-1))
+        return lost <= _ACCURACY * jnp.maximum(size, self.total_weight)
 
     def parameter_slopes(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Any:
         return slopes_in_parameters(

@@ -130,7 +130,7 @@ class Summary(eqx.Module):
         )
 
 
-def as_likelihood(likelihood: Any) -> Likelihood:
+def summable(likelihood: Any) -> Likelihood:
     """By name or as it is; refused unless there are sums that stand for its observations."""
     known = from_name(likelihood) if isinstance(likelihood, str) else likelihood
     if not isinstance(known, Likelihood):

@@ -84,6 +84,12 @@ class SeriesTask(Task):
         **flags: Any,
     ) -> Posterior:
         """What was found, without the inducing points that only fill up."""
+        if isinstance(self.data, Summarised) and not np.isfinite(elbo):
+            raise FloatingPointError(
+                f"the bound is not known for {model!r}: f varies too much within stretches of the "
+                "summary, or the signal is too many orders of magnitude above the noise; make the "
+                "summary with a smaller `shortest`, or subtract a mean (mean=sg.means.Constant())"
+            )
         check_finite(model, elbo)
         pairs = zip(sites, marginals, strict=True)
         kept = [unpadded(site, marginal, self.states) for site, marginal in pairs]

@@ -2,13 +2,14 @@
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 Item = TypeVar("Item")
 
 _WAITING = 2  # batches that are read before they are asked for
-_PATIENCE = 0.2  # seconds after which a reader looks whether anybody still waits
+_PATIENCE = 0.2  # seconds after which either side looks whether the other is still there
+_PARTING = 5.0  # seconds that a reader has to end; one that waits for a network may not
 
 
 class _Fetched(NamedTuple):
@@ -18,7 +19,7 @@ class _Fetched(NamedTuple):
     error: BaseException | None = None
 
 
-def ahead(items: Iterable[Item]) -> Iterator[Item]:
+def ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
     """The same items; what raises an error in the thread raises it here.
 
     The thread ends with the iteration, also if that is broken off.
@@ -49,7 +50,10 @@ def ahead(items: Iterable[Item]) -> Iterator[Item]:
     reader.start()
     try:
         while True:
-            one = fetched.get()
+            try:
+                one = fetched.get(timeout=_PATIENCE)  # so that Ctrl-C is heard everywhere
+            except queue.Empty:
+                continue
             if one.error is not None:
                 raise one.error
             if one.item is None:
@@ -57,4 +61,4 @@ def ahead(items: Iterable[Item]) -> Iterator[Item]:
             yield one.item
     finally:
         stopped.set()
-        reader.join()
+        reader.join(_PARTING)

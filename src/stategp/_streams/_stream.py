@@ -1,12 +1,13 @@
 """`sg.stream`: a series in files or batches, which a fit reads once and keeps as sums."""
 
+import contextlib
 import time as clock
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from stategp._data import Stretches, Summary, as_likelihood, make_stretches, summarise_columns
+from stategp._data import Stretches, Summary, make_stretches, summable, summarise_columns
 from stategp._durations import days, describe
 from stategp._runtime import Progress
 from stategp._streams._ahead import ahead
@@ -92,16 +93,17 @@ class Stream:
         stretches = self.stretches or stretches
         if stretches is None:
             raise ValueError("state the shortest lengthscale: sg.stream(…, shortest=…)")
-        kind, show = as_likelihood(likelihood), Progress.of(progress)
+        kind, show = summable(likelihood), Progress.of(progress)
         for name in self._roles.extras:
             if name != kind.extra:
                 raise ValueError(f"{name} has no meaning for {type(kind).__name__}")
         total = _sum_up({}, self._roles, stretches, kind)  # of nothing
         self.dropped = {}
         watch = _Watch(self._source, show)
-        for columns, seen in ahead(self._gathered(kind)):
-            total = total + _sum_up(columns, self._roles, stretches, kind)
-            watch(seen)
+        with contextlib.closing(ahead(self._gathered(kind))) as batches:
+            for columns, seen in batches:
+                total = total + _sum_up(columns, self._roles, stretches, kind)
+                watch(seen)
         if total.rows == 0:
             raise ValueError("there are no rows with an observation: at least one is needed")
         return total

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from stategp._data import Summary, as_likelihood, make_stretches, summarise_columns
+from stategp._data import Summary, make_stretches, summable, summarise_columns
 from stategp._streams._stream import Stream
 
 
@@ -55,7 +55,7 @@ def summarise(
         raise ValueError("y is missing: give x and y, or a stream (sg.stream) alone")
     stretches = make_stretches(shortest, period, origin)
     extras = {"noise_variance": noise_variance, "exposure": exposure, "trials": trials}
-    return summarise_columns(x, y, stretches, as_likelihood(likelihood), extras, weights)
+    return summarise_columns(x, y, stretches, summable(likelihood), extras, weights)
 
 
 def _refuse_all(*given: Any) -> None:
