@@ -5,12 +5,14 @@ import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stategp._streams._columns import Batch, Calendar, calendar_of, column
+from stategp._streams._processes import Share
 
 _READ = 2**18  # rows that are decoded together
 _BUFFERED = 2**20  # bytes of a column that are read together
@@ -20,8 +22,8 @@ class Source(abc.ABC):
     """Batches, as often as they are asked for."""
 
     @abc.abstractmethod
-    def batches(self, names: list[str]) -> Iterator[Batch]:
-        """All rows of these columns, in any order."""
+    def batches(self, names: list[str], share: Share = Share()) -> Iterator[Batch]:  # noqa: B008
+        """The rows of a share of all pieces, in any order."""
 
     @property
     def rows(self) -> int | None:
@@ -48,11 +50,16 @@ class Parquet(Source):
     def __init__(self, dataset: Any, filter: Any):
         self.dataset, self.filter = dataset, filter
 
-    def batches(self, names: list[str]) -> Iterator[Batch]:
+    def batches(self, names: list[str], share: Share = Share()) -> Iterator[Batch]:  # noqa: B008
         self._check(names)
+        seen = 0
         for file in self._files():
             place, start = str(getattr(file, "path", "the table")), 0
-            tables = self._tables(file, names)
+            with naming(file):
+                pieces = self._pieces(file, names)
+            own = [piece for number, piece in enumerate(pieces, seen) if share.has(number)]
+            seen += len(pieces)
+            tables = itertools.chain.from_iterable(piece() for piece in own)
             while True:
                 with naming(file):
                     table = next(tables, None)
@@ -62,27 +69,24 @@ class Parquet(Source):
                     yield Batch(place, start, {name: column(table, name, place) for name in names})
                 start += table.num_rows
 
-    def _tables(self, file: Any, names: list[str]) -> Iterator[Any]:
-        """The rows of a file, a few at a time.
+    def _pieces(self, file: Any, names: list[str]) -> list[Callable[[], Iterator[Any]]]:
+        """The row groups of a file, each to be read a few rows at a time.
 
         Of a plain Parquet file, even one whose row groups are as long as itself, little is in
         memory at any time. Where rows are chosen or columns are those of partitions, pyarrow's
         scanner reads a row group as a whole.
         """
-        import pyarrow.parquet as pq
-
-        if self.filter is None and hasattr(file, "split_by_row_group"):
-            with file.open() as opened:
-                plain = pq.ParquetFile(opened, pre_buffer=False, buffer_size=_BUFFERED)
-                if set(names) <= set(plain.schema_arrow.names):
-                    yield from plain.iter_batches(_READ, columns=names, use_threads=False)
-                    return
-        schema, pieces = self.dataset.schema, [file]
-        if hasattr(file, "split_by_row_group"):
-            pieces = file.split_by_row_group(self.filter, schema=schema)
-        options = {"filter": self.filter, "batch_size": _READ, "batch_readahead": 1}
-        for piece in pieces:
-            yield from piece.to_batches(schema, columns=names, use_threads=False, **options)
+        schema, rows = self.dataset.schema, self.filter
+        grouped = hasattr(file, "split_by_row_group")
+        if rows is None and grouped and set(names) <= set(file.physical_schema.names):
+            groups = range(file.num_row_groups)
+            return [partial(_plain_rows, file, group, names) for group in groups]
+        pieces = file.split_by_row_group(rows, schema=schema) if grouped else [file]
+        options = {"batch_size": _READ, "batch_readahead": 1, "use_threads": False}
+        return [
+            partial(piece.to_batches, schema, columns=names, filter=rows, **options)
+            for piece in pieces
+        ]
 
     def _check(self, names: list[str]) -> None:
         missing = [name for name in names if name not in self.dataset.schema.names]
@@ -131,6 +135,17 @@ class Parquet(Source):
         return (float(x.min()), float(x.max())) if np.all(np.isfinite(x)) else None
 
 
+def _plain_rows(file: Any, group: int, names: list[str]) -> Iterator[Any]:
+    """The rows of one row group."""
+    import pyarrow.parquet as pq
+
+    with file.open() as opened:
+        plain = pq.ParquetFile(
+            opened, metadata=file.metadata, pre_buffer=False, buffer_size=_BUFFERED
+        )
+        yield from plain.iter_batches(_READ, row_groups=[group], columns=names, use_threads=False)
+
+
 @contextlib.contextmanager
 def naming(file: Any) -> Iterator[None]:
     """Errors of pyarrow with the name of the file that is to blame."""
@@ -151,7 +166,7 @@ class Batches(Source):
     def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]]):
         self.source, self.spent = source, False
 
-    def batches(self, names: list[str]) -> Iterator[Batch]:
+    def batches(self, names: list[str], share: Share = Share()) -> Iterator[Batch]:  # noqa: B008
         made = self.source() if callable(self.source) else self.source
         iterator = iter(made)
         if iterator is made and not callable(self.source):
@@ -161,7 +176,7 @@ class Batches(Source):
                     "returns a new one (or state `shortest`, so that one pass is enough)"
                 )
             self.spent = True
-        return self._read(iterator, names)
+        return self._read(iterator, names, share)
 
     def calendar(self, time: str) -> Calendar:
         if isinstance(self.source, Iterator):
@@ -177,12 +192,14 @@ class Batches(Source):
             first = {time: first[0]}
         return calendar_of(first, time)
 
-    def _read(self, iterator: Iterator[Any], names: list[str]) -> Iterator[Batch]:
+    def _read(self, iterator: Iterator[Any], names: list[str], share: Share) -> Iterator[Batch]:
         for number in itertools.count():
             place = f"batch {number}"
             table = next(iterator, None)
             if table is None:
                 return
+            if not share.has(number):
+                continue
             if isinstance(table, tuple | list):
                 if len(table) != 2 or len(names) > 2:
                     raise ValueError(

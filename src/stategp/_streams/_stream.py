@@ -12,6 +12,7 @@ from stategp._durations import days, describe
 from stategp._runtime import Progress
 from stategp._streams._ahead import ahead
 from stategp._streams._columns import Batch, Calendar, Roles, faults, in_days
+from stategp._streams._processes import own_share, together
 from stategp._streams._sources import Source, open_source
 from stategp.likelihoods import Likelihood
 
@@ -97,22 +98,27 @@ class Stream:
         for name in self._roles.extras:
             if name != kind.extra:
                 raise ValueError(f"{name} has no meaning for {type(kind).__name__}")
-        total = _sum_up({}, self._roles, stretches, kind)  # of nothing
         self.dropped = {}
-        watch = _Watch(self._source, show)
-        with contextlib.closing(ahead(self._gathered(kind))) as batches:
-            for columns, seen in batches:
-                total = total + _sum_up(columns, self._roles, stretches, kind)
-                watch(seen)
+        total = together(lambda: self._read(kind, stretches, show))
         if total.rows == 0:
             raise ValueError("there are no rows with an observation: at least one is needed")
+        return total
+
+    def _read(self, likelihood: Likelihood, stretches: Stretches, show: Progress) -> Summary:
+        """The sums of the rows that this process reads."""
+        total = _sum_up({}, self._roles, stretches, likelihood)  # of nothing
+        watch = _Watch(self._source, show)
+        with contextlib.closing(ahead(self._gathered(likelihood))) as batches:
+            for columns, seen in batches:
+                total = total + _sum_up(columns, self._roles, stretches, likelihood)
+                watch(seen)
         return total
 
     def _gathered(self, likelihood: Likelihood) -> Iterator[tuple[dict[str, np.ndarray], int]]:
         """Good rows, many together, and how many rows were read."""
         held: list[dict[str, np.ndarray]] = []
         rows = seen = 0
-        for batch in self._source.batches(self._roles.names):
+        for batch in self._source.batches(self._roles.names, own_share()):
             seen += len(batch)
             held.append(self._sifted(batch, likelihood))
             rows += len(held[-1][self._roles.time])
@@ -163,7 +169,8 @@ class _Watch:
 
     def __init__(self, source: Source, show: Progress):
         self.show, self.began = show, clock.perf_counter()
-        self.rows = source.rows if show.visible else None
+        rows = source.rows if show.visible else None
+        self.rows = None if rows is None else rows // own_share().every
 
     def __call__(self, seen: int) -> None:
         if not self.show.visible:
