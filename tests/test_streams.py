@@ -58,6 +58,7 @@ def test_a_folder_is_as_good_as_arrays(folder):
     assert_same(sg.summarise(of(files[::-1])), whole())
     assert_same(sg.summarise(of(pds.dataset(folder, partitioning="hive"))), whole())
     assert_same(sg.summarise(of(str(files[1]))), whole(X[1::3], Y[1::3]))
+    assert_same(sg.summarise(of(pds.dataset(pa.table({"t": X, "v": Y})))), whole())
 
 
 def test_fits_are_those_of_arrays(folder):
@@ -209,6 +210,9 @@ def test_what_cannot_be_streamed_is_said(folder):
         (lambda: of(folder, shortest=0), "shortest must be a positive number"),
         (lambda: sg.summarise(of(folder, shortest=None)), "state the shortest"),
         (lambda: sg.summarise(of(folder), weights=2.0), "all else to sg.stream"),
+        (lambda: sg.summarise(of(folder), shortest=2.0), "all else to sg.stream"),
+        (lambda: of(folder, time="v"), "must differ"),
+        (lambda: sg.fit(sg.AdditiveGP({"t": "matern32"}), of(folder)), "is for an sg.GP"),
         (lambda: sg.condition(MODEL, of(folder), Y), "y is a part of the stream"),
         (lambda: sg.condition(sg.GP("matern32", "student_t"), of(folder)), "cannot be summed up"),
         (lambda: sg.condition(sg.GP("periodic"), of(folder, shortest=None)), "starting value"),

@@ -77,9 +77,10 @@ class Summarised(Observations):
         """Locations given by the user, from the origin; refused inside a stretch."""
         edges, width = self.edges(), self.summary.stretches.width
         locations = relative_inputs("inducing", inducing, self.origin)
-        _number, start, _ = self.summary.ends_of_stretches()
+        start, far = edges[0], abs(float(self.origin))
         nearest = np.rint((locations - start) / width)
-        at_edge = np.abs(locations - start - nearest * width) <= _NEAR * width
+        close = max(_NEAR * width, 2 * float(np.spacing(far)))
+        at_edge = np.abs(locations - start - nearest * width) <= close
         inside = np.isin(np.floor((locations - start) / width), self._occupied())
         wrong = inside & ~at_edge
         if wrong.any():

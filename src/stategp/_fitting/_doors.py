@@ -45,6 +45,15 @@ def observations(
     return Summarised.of(x)
 
 
+def refuse_sums(model: Any, x: Any) -> None:
+    """Refuse summaries and streams for models that need the observations."""
+    if isinstance(x, Summary | Stream):
+        raise ValueError(
+            f"a {type(x).__name__.lower()} is for an sg.GP, which has one input; an "
+            f"{type(model).__name__} is fitted to the observations themselves"
+        )
+
+
 def _stretches_for(model: GP, first: float, last: float) -> Stretches:
     """Stretches for the kernel: its lengthscales where they are given, else far shorter ones."""
     span = (last - first) or 1.0

@@ -12,7 +12,7 @@ from stategp._data import Observations, Summarised, observe_table, place_all, pl
 from stategp._fitting._additive import AdditiveTask
 from stategp._fitting._automatic import Auto, as_auto, choose
 from stategp._fitting._deep import DeepTask, observe_outputs
-from stategp._fitting._doors import observations
+from stategp._fitting._doors import observations, refuse_sums
 from stategp._fitting._methods import find_method
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import Settings, choose_settings
@@ -75,6 +75,8 @@ def answer(request: Request) -> Any:
             f"{type(model).__name__}: {model!r}"
         )
     refuse_traced("the model", model)
+    if not isinstance(model, GP):
+        refuse_sums(model, request.x)
     settings = choose_settings(
         lambda regime: find_method(model, request.method, regime),
         stochastic=isinstance(model, DeepGP),

@@ -66,7 +66,9 @@ class Parquet(Source):
                 if table is None:
                     break
                 if table.num_rows:
-                    yield Batch(place, start, {name: column(table, name, place) for name in names})
+                    with naming(file):
+                        columns = {name: column(table, name, place) for name in names}
+                    yield Batch(place, start, columns)
                 start += table.num_rows
 
     def _pieces(self, file: Any, names: list[str]) -> list[Callable[[], Iterator[Any]]]:

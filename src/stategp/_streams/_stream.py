@@ -17,6 +17,7 @@ from stategp._streams._sources import Source, open_source
 from stategp.likelihoods import Likelihood
 
 _HELD = 2**20  # rows that are summed up together
+_MOST = 2**22  # stretches, whose sums take more than a gigabyte
 _EXTRAS = ("noise_variance", "exposure", "trials")
 
 
@@ -111,6 +112,12 @@ class Stream:
         with contextlib.closing(ahead(self._gathered(likelihood))) as batches:
             for columns, seen in batches:
                 total = total + _sum_up(columns, self._roles, stretches, likelihood)
+                if len(total.number) > _MOST:
+                    raise ValueError(
+                        f"more than {_MOST:,} stretches of {stretches.width:.3g} have "
+                        "observations, and their sums would not fit into memory: state a longer "
+                        "`shortest` (and `period`)"
+                    )
                 watch(seen)
         return total
 
@@ -144,6 +151,9 @@ class Stream:
             return batch.columns
         self.dropped[batch.place] = self.dropped.get(batch.place, 0) + int(bad.sum())
         return {name: values[~bad] for name, values in batch.columns.items()}
+
+    def __repr__(self) -> str:
+        return f"Stream of {self.target!r} over {self.time!r}"
 
 
 def _joined(held: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -230,6 +240,8 @@ def stream(
     >>> sg.fit(sg.GP(sg.kernels.Matern32(lengthscale=2.0)), series, inducing=9).data.observed
     18
     """
+    if time == target:
+        raise ValueError(f"time and target are both column {time!r}; they must differ")
     if bad not in ("refuse", "drop"):
         raise ValueError(f"bad must be 'refuse' or 'drop', got {bad!r}")
     given = dict(zip(_EXTRAS, (noise_variance, exposure, trials), strict=True))

@@ -48,16 +48,12 @@ def summarise(
     >>> mean, variance = posterior.predict_f([50.0])
     """
     if isinstance(x, Stream):
-        _refuse_all(y, period, noise_variance, exposure, trials, weights)
-        stretches = None if shortest is None else make_stretches(shortest, period, origin)
-        return x.summary(likelihood, stretches=stretches)
+        given = y, shortest, period, noise_variance, exposure, trials, weights
+        if origin != 0 or any(value is not None for value in given):
+            raise ValueError("of a stream only the likelihood is given here: all else to sg.stream")
+        return x.summary(likelihood)
     if y is None:
         raise ValueError("y is missing: give x and y, or a stream (sg.stream) alone")
     stretches = make_stretches(shortest, period, origin)
     extras = {"noise_variance": noise_variance, "exposure": exposure, "trials": trials}
     return summarise_columns(x, y, stretches, summable(likelihood), extras, weights)
-
-
-def _refuse_all(*given: Any) -> None:
-    if any(value is not None for value in given):
-        raise ValueError("of a stream, only the likelihood is given here: all else to sg.stream")
