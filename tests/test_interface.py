@@ -25,6 +25,7 @@ POSTERIORS = [
     "Posterior",
 ]
 DOORS = ["Effect", "Event", "Forecaster", "GPClassifier", "GPRegressor", "Holidays", "Parameter"]
+STREAMS = ["Stream", "Summary", "stream", "summarise"]
 FUNCTIONS = ["condition", "fit", "fixed", "load", "log_posterior", "parameter", "register"]
 RUNTIME = ["describe_runtime"]
 EXPRESSIONS = ["parse_kernel", "write_kernel"]
@@ -40,7 +41,7 @@ MODULES = [
     "report",
 ]
 INTERFACE = sorted(
-    MODELS + FITTING + POSTERIORS + DOORS + FUNCTIONS + EXPRESSIONS + MODULES + RUNTIME,
+    MODELS + FITTING + POSTERIORS + DOORS + FUNCTIONS + EXPRESSIONS + MODULES + RUNTIME + STREAMS,
 )
 DATA_SETS = ["aircraft", "airline", "co2", "coal", "motorcycle", "solar", "vowel"]
 

@@ -18,6 +18,7 @@ from stategp._runtime import keep_compiled_programs
 keep_compiled_programs()
 
 from stategp import chain, data, kernels, likelihoods, means, metrics, priors
+from stategp._data import Summary
 from stategp._expressions import parse_kernel, write_kernel
 from stategp._files import load, register
 from stategp._fitting import (
@@ -34,6 +35,7 @@ from stategp._inference import Certificate, CheckpointWarning, FitResult, Outcom
 from stategp._models import GP, AdditiveGP, DeepGP, Layer
 from stategp._native import describe_runtime
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Filter, Posterior
+from stategp._streams import Stream, stream, summarise
 from stategp.parameters import Parameter, fixed, parameter
 
 if TYPE_CHECKING:  # imported on first use, see __getattr__
@@ -82,6 +84,8 @@ __all__ = [
     "Parameter",
     "Posterior",
     "PowerEP",
+    "Stream",
+    "Summary",
     "chain",
     "condition",
     "data",
@@ -100,5 +104,7 @@ __all__ = [
     "priors",
     "register",
     "report",
+    "stream",
+    "summarise",
     "write_kernel",
 ]

@@ -24,6 +24,7 @@ from stategp._command._models import (
 from stategp._command._options import (
     Checkpoint,
     Data,
+    DataOrFolder,
     DateFormat,
     Decimal,
     Every,
@@ -40,6 +41,7 @@ from stategp._command._options import (
     Regressors,
     Resume,
     Separator,
+    Shortest,
     TableOutput,
     Zone,
     column,
@@ -47,6 +49,7 @@ from stategp._command._options import (
 from stategp._command._progress import Spinner
 from stategp._command._tables import (
     TABLES,
+    ParquetFolder,
     as_columns,
     check_path,
     check_table_path,
@@ -100,7 +103,7 @@ def _everywhere(
 
 @app.command()
 def fit(
-    data: Data,
+    data: DataOrFolder,
     time: Annotated[str | None, column("Column of times; guessed if absent.")] = None,
     target: Annotated[str | None, column("Column to model; guessed if absent.")] = None,
     kernel: Kernel = None,
@@ -115,6 +118,7 @@ def fit(
     decimal: Decimal = None,
     date_format: DateFormat = None,
     zone: Zone = None,
+    shortest: Shortest = None,
     max_steps: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Maximum number of steps of learning.")
     ] = None,
@@ -134,11 +138,24 @@ def fit(
     """
     target_file = model_beside(data) if output is None else output
     check_path(target_file, never=TABLES)
-    file = open_table(data, Writing(sep, decimal, date_format, zone))
-    time, target = choose_columns(file, time, target)
     extras = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
     columns = {name: column for name, column in extras.items() if column}
-    table = read_columns(file, time, [target, *columns.values(), *regressor])
+    file: Any
+    if data.is_dir():
+        if kernel is None and shortest is None:
+            raise ValueError("for a folder give --kernel, or --shortest to have one chosen")
+        file = ParquetFolder(data)
+        time, target = choose_columns(file, time, target)
+        table: Any = sg.stream(
+            data, time=time, target=target, shortest=_length(shortest), **columns
+        )
+        columns = {}
+    elif shortest is not None:
+        raise ValueError("--shortest is for folders of Parquet files; a file is read as a whole")
+    else:
+        file = open_table(data, Writing(sep, decimal, date_format, zone))
+        time, target = choose_columns(file, time, target)
+        table = read_columns(file, time, [target, *columns.values(), *regressor])
     forecaster = sg.Forecaster(
         kernel,
         likelihood,
@@ -176,7 +193,16 @@ def fit(
         print(f"stategp: warning: {warning.message}", file=sys.stderr)
     if not as_json:
         name = target_file.name
-        print(f"\nnext: stategp report {name}    stategp forecast {name} HORIZON", file=sys.stderr)
+        report = "" if data.is_dir() else f"stategp report {name}    "  # of single observations
+        print(f"\nnext: {report}stategp forecast {name} HORIZON", file=sys.stderr)
+
+
+def _length(text: str | None) -> float | str | None:
+    """A number, or a duration as it was written."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def _say_done(what: str, said: dict[str, Any], path: Path, seconds: float, as_json: bool) -> None:

@@ -18,7 +18,7 @@ def facts(forecaster: Any) -> dict[str, Any]:
     described: dict[str, Any] = {
         "target": fitted.target,
         "time": f"{fitted.time}, {span_in_words(axis, x)}",
-        "observations": len(posterior.data),
+        "observations": posterior.data.observed,
         "inducing points": len(posterior.relative_inducing),
         "kernel": forecaster.learned_kernel,
         "likelihood": repr(posterior.model.likelihood),

@@ -8,6 +8,22 @@ import typer
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="CSV (.csv, .tsv, .csv.gz) or Parquet file.")
 ]
+DataOrFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV (.csv, .tsv, .csv.gz) or Parquet file, or a folder of Parquet files, which may "
+        "be larger than memory.",
+    ),
+]
+Shortest = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LENGTH",
+        help="Of a folder: the shortest lengthscale that may be learned (6h, or a number). By "
+        "default a quarter of those that the kernel is given, or a 2000th of the range.",
+    ),
+]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `fit`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Levels = Annotated[

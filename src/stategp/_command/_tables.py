@@ -36,8 +36,7 @@ class ParquetFile:
         try:
             self.names = list(pyarrow.parquet.read_schema(path).names)
         except (pyarrow.ArrowException, OSError) as error:
-            reason = "".join(c for c in str(error).splitlines()[0] if c.isprintable())
-            raise ValueError(f"{path} cannot be read as Parquet: {reason}") from None
+            raise ValueError(f"{path} cannot be read as Parquet: {first_line(error)}") from None
 
     def read(self, time: str, numbers: Iterable[str]) -> Any:
         import pyarrow.parquet
@@ -48,6 +47,32 @@ class ParquetFile:
 
     def row(self, index: int) -> str:
         return f"row {index}"
+
+
+class ParquetFolder:
+    """A folder of Parquet files, which is read as a stream."""
+
+    layout = None
+
+    def __init__(self, path: Path):
+        import pyarrow
+        import pyarrow.dataset
+
+        self.path = path
+        try:
+            self.names = list(pyarrow.dataset.dataset(path, partitioning="hive").schema.names)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise ValueError(f"{path} cannot be read as Parquet: {first_line(error)}") from None
+        if not self.names:
+            raise ValueError(f"{path} is a folder without Parquet files")
+
+    def row(self, index: int) -> str:
+        return f"row {index}"
+
+
+def first_line(error: Exception) -> str:
+    """The beginning of a message, without what terminals cannot show."""
+    return "".join(c for c in (str(error).splitlines() or [""])[0] if c.isprintable())
 
 
 def open_table(path: Path, writing: Writing = Writing()) -> CsvFile | ParquetFile:  # noqa: B008
@@ -82,7 +107,7 @@ def model_beside(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def rows_of(file: CsvFile | ParquetFile) -> Iterator[None]:
+def rows_of(file: CsvFile | ParquetFile | ParquetFolder) -> Iterator[None]:
     """Errors of the library, with rows as the file has them: a spreadsheet counts its header."""
     try:
         yield
@@ -155,7 +180,7 @@ def check_table_path(path: Path | None) -> None:
 
 
 def choose_columns(
-    file: CsvFile | ParquetFile, time: str | None, target: str | None
+    file: CsvFile | ParquetFile | ParquetFolder, time: str | None, target: str | None
 ) -> tuple[str, str]:
     """The columns to use: as given, or those that look like time and target."""
     if time is not None and target is not None:

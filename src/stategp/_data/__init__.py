@@ -20,6 +20,15 @@ from stategp._data._observations import (
 )
 from stategp._data._packing import one_if_equal, pack_moments, pack_rows, pad_observations
 from stategp._data._pooled import Pooled, can_pool, pool
+from stategp._data._stretches import PER_LENGTHSCALE, Stretches
+from stategp._data._summarised import Summarised
+from stategp._data._summary import (
+    Summary,
+    make_stretches,
+    summable,
+    summarise_columns,
+)
+from stategp._data._sums import GaussianSums, Tallies
 from stategp._data._table import (
     Observed,
     Table,
@@ -32,18 +41,24 @@ from stategp._data._views import ORDER, Expected, Moments, Rows, View, learns
 
 __all__ = [
     "ORDER",
+    "PER_LENGTHSCALE",
     "WIDEST",
     "AtInducing",
     "Cells",
     "Column",
     "Compressed",
     "Expected",
+    "GaussianSums",
     "Moments",
     "Observations",
     "Observed",
     "Pooled",
     "Rows",
+    "Stretches",
+    "Summarised",
+    "Summary",
     "Table",
+    "Tallies",
     "View",
     "Waves",
     "as_columns",
@@ -58,6 +73,7 @@ __all__ = [
     "extra_values",
     "inputs_as_given",
     "learns",
+    "make_stretches",
     "more_inducing",
     "numbers",
     "observation_weights",
@@ -72,5 +88,7 @@ __all__ = [
     "place_inducing",
     "pool",
     "relative_inputs",
+    "summable",
+    "summarise_columns",
     "traced_inputs",
 ]

@@ -45,6 +45,24 @@ class Observations(View):
         return len(self.y)
 
     @property
+    def observed(self) -> int:
+        """How many observations there are, or were before they were summed up."""
+        return len(self)
+
+    @property
+    def individual(self) -> bool:
+        """Whether each of them is known."""
+        return True
+
+    def edges(self) -> np.ndarray:
+        """Where inducing points are put, in order and each once: at the inputs."""
+        return distinct_inputs(np.asarray(self.x))
+
+    def at_edges(self, inducing: Any) -> np.ndarray:
+        """Locations given by the user, from the origin."""
+        return relative_inputs("inducing", inducing, self.origin)
+
+    @property
     def nodes(self) -> Float[Array, " points"]:
         return jnp.asarray(self.x)
 
@@ -122,25 +140,16 @@ def observe(
 ) -> Observations:
     """Check and sort what the user gave; drop the observations that are NaN."""
     likelihood = Gaussian() if likelihood is None else likelihood
-    inputs = inputs_as_given("x", x)
-    targets = numbers("y", y)
-    if len(inputs) != len(targets):
-        raise ValueError(f"x and y must have equal lengths, got {len(inputs)} and {len(targets)}")
-    if len(inputs) == 0:
-        raise ValueError("x and y are empty: at least one observation is needed")
-    seen = ~np.isnan(targets)
-    _reject(np.isinf(targets), "y", targets, "be finite (NaN means missing)")
-    _check_size("y", targets[seen])
-    extra = extra_values(likelihood, len(targets), extras, needed=seen)
-    check_support(likelihood, "y", targets, extra)
-    counts = observation_weights(weights, len(targets), seen)
-    if not seen.any():
-        raise ValueError("every y is NaN (missing): at least one observation is needed")
-    if not counts[seen].any():
+    columns: list[Any] = [*check_columns(x, y, likelihood, extras, weights)]
+    if len(columns[0]) == 0:
+        none_given = np.size(x) == 0
+        raise ValueError(
+            "x and y are empty: at least one observation is needed"
+            if none_given
+            else "every y is NaN (missing): at least one observation is needed"
+        )
+    if not columns[3].any():
         raise ValueError("every weight is zero: at least one observation has to count")
-    columns: list[Any] = [inputs, targets, extra, counts]
-    if not seen.all():
-        columns = [column[seen] for column in columns]
     origin = columns[0].min().item()
     columns[0] = relative_inputs("x", columns[0], origin)
     if np.any(columns[0][1:] < columns[0][:-1]):
@@ -150,6 +159,28 @@ def observe(
     for number, source in ((1, y), (2, extra_source), (3, weights)):
         columns[number] = _apart(columns[number], source)
     return Observations(columns[0], columns[1], columns[2], columns[3], origin)
+
+
+def check_columns(
+    x: Any,
+    y: Any,
+    likelihood: Likelihood,
+    extras: Mapping[str, Any] | None,
+    weights: Any,
+) -> list[np.ndarray]:
+    """Inputs, observations, what is read beside them and weights, without those that are NaN."""
+    inputs = inputs_as_given("x", x)
+    targets = numbers("y", y)
+    if len(inputs) != len(targets):
+        raise ValueError(f"x and y must have equal lengths, got {len(inputs)} and {len(targets)}")
+    seen = ~np.isnan(targets)
+    _reject(np.isinf(targets), "y", targets, "be finite (NaN means missing)")
+    _check_size("y", targets[seen])
+    extra = extra_values(likelihood, len(targets), extras, needed=seen)
+    check_support(likelihood, "y", targets, extra)
+    counts = observation_weights(weights, len(targets), seen)
+    columns = [inputs, targets, extra, counts]
+    return columns if seen.all() else [column[seen] for column in columns]
 
 
 def _apart(column: np.ndarray, source: Any) -> np.ndarray:
@@ -289,19 +320,24 @@ def distinct_steps(locations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def place_inducing(inducing: Any, data: Observations) -> np.ndarray:
     """Inducing locations, measured from the origin: ordered and distinct."""
-    distinct = distinct_inputs(np.asarray(data.x))
     if isinstance(inducing, str):
         if inducing != "data":
             raise ValueError(
                 f"inducing must be a number, an array of locations or 'data', got {inducing!r}"
             )
-        return distinct
+        if not data.individual:
+            raise ValueError(
+                "a summary does not hold the inputs, so inducing='data' is not possible: give a "
+                "number or locations from summary.edges"
+            )
+        return data.edges()
     if isinstance(inducing, bool):
         raise ValueError(f"inducing must be a number or locations, got {inducing!r}")
     count = as_whole(inducing)
     if count is not None:
-        return _at_quantiles(count, distinct)
-    locations = relative_inputs("inducing", inducing, data.origin)
+        locations = _at_quantiles(count, data.edges())
+        return locations if data.individual else nearest_of(locations, data.edges())
+    locations = data.at_edges(inducing)
     if len(locations) == 0:
         raise ValueError("inducing is empty: at least one inducing location is needed")
     gaps = np.diff(locations)
@@ -326,6 +362,13 @@ def _at_quantiles(count: int, distinct: np.ndarray) -> np.ndarray:
         return distinct[[len(distinct) // 2]]
     positions = np.linspace(0, len(distinct) - 1, count)
     return np.unique(np.interp(positions, np.arange(len(distinct)), distinct))
+
+
+def nearest_of(locations: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Of these edges those that are nearest to the locations; both are in order."""
+    above = np.clip(np.searchsorted(edges, locations), 1, max(len(edges) - 1, 1))
+    below = edges[above - 1]
+    return np.unique(np.where(locations - below < edges[above] - locations, below, edges[above]))
 
 
 def _one_per_observation(name: str, value: Any, count: int, default: float) -> np.ndarray:

@@ -25,7 +25,13 @@ from stategp._data._views import (
     row_sums,
     to_coefficients,
 )
-from stategp._runtime import on_device, pad_last, padded_blocks, padded_size
+from stategp._runtime import (
+    on_device,
+    pad_last,
+    padded_blocks,
+    padded_size,
+    spread_over_devices,
+)
 
 _CACHED = 16_384  # observations that are looked at together on a CPU: they stay in its cache
 _MANY = 2**25  # and on devices that want work for many cores
@@ -146,19 +152,17 @@ def pack_rows(
             _fill_on_device(cells, layout.part(start, block), x, columns)
             for start in range(0, size, block)
         ]
-        filled = [v[0] if v[0].ndim == 0 else jnp.stack(v) for v in zip(*parts, strict=True)]
+        stacked = [v[0] if v[0].ndim == 0 else jnp.stack(v) for v in zip(*parts, strict=True)]
     else:
         picked = _fill_on_host(cells, layout, x, columns)
-        filled = jax.device_put(
-            [v if v.ndim == 0 else v.reshape(-1, block, *v.shape[1:]) for v in picked]
-        )
-    t, y, extra, weights, guess_rows = filled
+        stacked = [v if v.ndim == 0 else v.reshape(-1, block, *v.shape[1:]) for v in picked]
+    t, y, extra, weights, guess_rows = (spread_over_devices(v, axis=1) for v in stacked)
     nodes = cells.nodes()
     counts = np.where(np.arange(size) < used, layout.filled, 0)
     packed = Rows(
         cell_nodes=jax.device_put(pad_last(nodes, padded_cells(len(nodes)))),
         cell=jax.device_put(layout.cell),
-        filled=jax.device_put(counts.reshape(-1, block)),
+        filled=spread_over_devices(counts.reshape(-1, block), axis=1),
         t=t,
         y=y,
         extra=extra,

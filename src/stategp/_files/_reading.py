@@ -36,7 +36,7 @@ _BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{\]}]', re.DOTALL)
 
 
 def load(path: Any, *, function: Callable[..., Any] | None = None) -> Any:
-    """The posterior or forecaster that was saved in a file.
+    """The posterior, forecaster or summary that was saved in a file.
 
     Files of every earlier version of stategp can be read. Files cannot execute code. If a file
     contains classes of your own, register them first (`sg.register`). `function` is the composition

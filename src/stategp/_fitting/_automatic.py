@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from stategp._arguments import positive_number
-from stategp._data import Observations, distinct_inputs, place_inducing
+from stategp._data import Observations, place_inducing
 from stategp._fitting._settings import Settings
 from stategp._inference import Certificate, Outcome
 from stategp._models import GP
@@ -140,7 +140,7 @@ def _certify(
         bound=posterior.elbo,
         error=max(error, 0.0),
         tolerance=allowed,
-        exact=checks.exact or count >= grid.most,
+        exact=checks.exact or (count >= grid.most and grid.data.individual),
         reached=error <= allowed,
         history=tuple(history),
         reason=reason,
@@ -226,7 +226,8 @@ def best_scale(start: Start, grid: "_Grid", bound: Bound) -> GP:
 def knows_exactly(model: GP, grid: "_Grid") -> bool:
     """Whether log p(y) can be had: Gaussian observations, not too many for the state's size."""
     entries = sum(kernel.state_dim**2 for kernel in model.kernels)
-    return model.likelihood.conjugate and grid.most * entries <= _AFFORDABLE
+    known = model.likelihood.conjugate and grid.data.individual
+    return known and grid.most * entries <= _AFFORDABLE
 
 
 def _per_lengthscale(model: GP, data: Observations) -> int:
@@ -239,14 +240,16 @@ def _per_lengthscale(model: GP, data: Observations) -> int:
     ]
     span = float(data.x[-1] - data.x[0])
     shortest = min(lengths, default=span)
-    return int(min(math.ceil(span / shortest) if shortest > 0 else len(data), len(data)))
+    most = len(data)
+    return int(min(math.ceil(span / shortest) if shortest > 0 else most, most))
 
 
 class _Grid:
     """Inducing locations by number, as few compiled shapes as doubling gives."""
 
     def __init__(self, data: Observations):
-        self.data, self.most = data, len(distinct_inputs(np.asarray(data.x)))
+        self.data, self.places = data, data.edges()
+        self.most = len(self.places)
 
     def clip(self, count: int) -> int:
         """A power of two, or all distinct inputs where that is not much more."""
@@ -259,7 +262,7 @@ class _Grid:
         return max(_FEWEST, min(below, count - 1))
 
     def __call__(self, count: int) -> np.ndarray:
-        return place_inducing("data" if count >= self.most else count, self.data)
+        return self.places if count >= self.most else place_inducing(count, self.data)
 
 
 class _Checks:
@@ -283,15 +286,28 @@ class _Checks:
 
     def _error(self, count: int) -> float:
         if count >= self.grid.most:
-            return 0.0
+            return 0.0 if self.grid.data.individual else self._error_at_edges()
         if self.exact:
             return self.bound(self.grid.most) - self.bound(count)
         gain = abs(self.bound(self.grid.clip(2 * count)) - self.bound(count))
+        return gain / (1 - self._falling(gain, count))
+
+    def _error_at_edges(self) -> float:
+        """What states between the edges of a summary could still gain."""
+        most, half = self.grid.most, max(self.grid.most // 2, 2)
+        if most <= half:
+            return math.nan
+        gain = abs(self.bound(most) - self.bound(half))
+        ratio = self._falling(gain, half)
+        return gain * ratio / (1 - ratio)
+
+    def _falling(self, gain: float, count: int) -> float:
+        """The share of the gain of a doubling that the next is assumed to have."""
         before = self.bound(count) - self.bound(max(count // 2, 2))
         # Asymptotically the gains fall by 2^(2ν) per doubling for a Matérn-ν process, so by half
         # at least; what was seen, with a margin, may say more.
         self.ratio = float(np.clip(1.5 * gain / before, 0.03, 0.5)) if before > 0 else 0.5
-        return gain / (1 - self.ratio)
+        return self.ratio
 
     def enough(self, count: int, allowed: float) -> int:
         """The smallest number, among doublings and halvings of `count`, that is good enough."""
@@ -302,6 +318,12 @@ class _Checks:
         return count
 
     def reason(self, count: int) -> str:
+        if count >= self.grid.most and not self.grid.data.individual:
+            return (
+                "there is one at every edge of the summary, and each further doubling is assumed "
+                f"to gain {self.ratio:.2g} of the one before; a summary with a smaller `shortest` "
+                "has more edges"
+            )
         if count >= self.grid.most:
             return "there is one at every distinct input, so more cannot help"
         if self.exact:

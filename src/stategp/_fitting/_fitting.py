@@ -2,17 +2,21 @@
 
 from typing import Any, Unpack, overload
 
+from stategp._data import Summary
 from stategp._fitting._checkpointing import as_checkpoints
 from stategp._fitting._options import ConditionOptions, FitOptions, Numbers, Table
 from stategp._fitting._requests import Request, answer
 from stategp._models import GP, AdditiveGP, DeepGP
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
+from stategp._streams import Stream
 
 
 @overload
 def condition(
     model: GP, x: Numbers, y: Numbers, **options: Unpack[ConditionOptions]
 ) -> Posterior: ...
+@overload
+def condition(model: GP, x: Summary | Stream, **options: Unpack[ConditionOptions]) -> Posterior: ...
 @overload
 def condition(
     model: AdditiveGP, x: Table, y: Numbers, **options: Unpack[ConditionOptions]
@@ -24,7 +28,7 @@ def condition(
 def condition(
     model: Any,
     x: Any,
-    y: Any,
+    y: Any = None,
     *,
     inducing: Any = "auto",
     noise_variance: Any = None,
@@ -47,7 +51,8 @@ def condition(
             posterior can be given; the search then starts from it.
         x: inputs, one-dimensional, in any order; repeated values are fine. Additive models: an
             array with a column for each kernel, a dictionary of columns or a data frame.
-        y: observations; NaN means missing.
+        y: observations; NaN means missing. An `sg.GP` also takes a summary of the data
+            (`sg.summarise`) alone, in the place of x and y.
         inducing: the inducing points: "auto" (one at every input if that is cheap, else as many as
             are needed, see `posterior.certificate`; `sg.Auto(tolerance=…)` sets the accuracy), a
             number (placed at quantiles of x over its range), an increasing array of locations, or
@@ -86,6 +91,8 @@ def condition(
 @overload
 def fit(model: GP, x: Numbers, y: Numbers, **options: Unpack[FitOptions]) -> Posterior: ...
 @overload
+def fit(model: GP, x: Summary | Stream, **options: Unpack[FitOptions]) -> Posterior: ...
+@overload
 def fit(
     model: AdditiveGP, x: Table, y: Numbers, **options: Unpack[FitOptions]
 ) -> AdditivePosterior: ...
@@ -96,7 +103,7 @@ def fit(
 def fit(
     model: Any,
     x: Any,
-    y: Any,
+    y: Any = None,
     *,
     inducing: Any = "auto",
     noise_variance: Any = None,

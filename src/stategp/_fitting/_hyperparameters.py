@@ -103,6 +103,11 @@ def _search(method: _Method, model: Any, task: Task, warm: Any) -> Learned:
     assert search.best is not None
     learned = with_vector(model, search.best.vector * scales)
     result = result.with_remarks(*remarks_on(learned, task, search.at_edge()))
+    beyond = task.beyond(learned)
+    if not (beyond or result.converged):
+        beyond = getattr(objective, "beyond", "")
+    if beyond:
+        result = result.with_remarks(beyond, outcome=Outcome.too_fast)
     return Learned(search.best.value, learned, task, objective, result)
 
 

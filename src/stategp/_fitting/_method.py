@@ -40,6 +40,7 @@ class Method(abc.ABC):
     pads: ClassVar[bool] = True  # does not mind inducing points that are repeated to fill up
     takes_starts: ClassVar[bool] = False
     takes_step_size: ClassVar[bool] = False
+    takes_summaries: ClassVar[bool] = False  # never looks at single observations
 
     def check(self, model: Any, data: Any) -> None:
         """Refuse, in words, what the method cannot do with this model and these data."""

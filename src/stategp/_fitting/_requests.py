@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from stategp._data import Observations, observe, observe_table, place_all, place_inducing
+from stategp._data import Observations, Summarised, observe_table, place_all, place_inducing
 from stategp._fitting._additive import AdditiveTask
 from stategp._fitting._automatic import Auto, as_auto, choose
 from stategp._fitting._checkpointing import Checkpoints, fingerprint
 from stategp._fitting._deep import DeepTask, observe_outputs
+from stategp._fitting._doors import observations, refuse_sums
 from stategp._fitting._methods import find_method
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import Settings, choose_settings
@@ -21,6 +22,7 @@ from stategp._inference import (
     ChainSites,
     FitResult,
     Sight,
+    TooFastError,
     infer,
     place_layers,
     starting_additive,
@@ -83,6 +85,8 @@ def answer(request: Request) -> Any:
             f"{type(model).__name__}: {model!r}"
         )
     refuse_traced("the model", model)
+    if not isinstance(model, GP):
+        refuse_sums(model, request.x)
     settings = choose_settings(
         lambda regime: find_method(model, request.method, regime),
         stochastic=isinstance(model, DeepGP),
@@ -114,8 +118,15 @@ def answer(request: Request) -> Any:
 
 
 def _series(model: GP, request: Request, settings: Settings, show: Progress) -> Posterior:
-    extras, weights = request.extras, request.weights
-    data = observe(request.x, request.y, model.likelihood, extras=extras, weights=weights)
+    data = observations(model, request.x, request.y, request.extras, request.weights, show)
+    if isinstance(data, Summarised):
+        data.check(model.likelihood)
+        if not settings.method.takes_summaries:
+            raise ValueError(
+                f"method={settings.method.name!r} with these arguments looks at observations one "
+                "by one, which a summary does not hold: use method='natural' and "
+                "optimiser='lbfgs', without batch_size"
+            )
 
     def start(stretch: float) -> GP:
         opened: GP = request.open(model, lambda: starting_model(model, data, stretch))
@@ -154,7 +165,10 @@ def _with_chosen_inducing(
         # Where there are several optima, bounds are compared at the same one.
         several = bool(previous) and not model.likelihood.log_concave
         warm = warm_start(model, data, previous[-1] if several else None, padded)
-        return float(infer(model, data, on_device(padded), warm).q.elbo)
+        try:
+            return float(infer(model, data, on_device(padded), warm).q.elbo)
+        except TooFastError:  # for a summary
+            return float("nan")
 
     return choose(start, data, auto, bound=bound, learn=learn, settings=settings)
 

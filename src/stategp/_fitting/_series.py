@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp._data import Observations, distinct_inputs
+from stategp._data import Observations, Summarised, distinct_inputs
 from stategp._fitting._settings import Settings
 from stategp._fitting._task import Task, check_finite, larger_kernels
 from stategp._inference import ChainSites, FitResult, Limits, search_limits, search_scales
@@ -15,6 +15,7 @@ from stategp._models import GP
 from stategp._posteriors import Posterior
 from stategp._runtime import Progress, least_size, on_device, pad_inducing
 from stategp.chain import PairMarginals, Sites
+from stategp.parameters import named_parameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +35,7 @@ class SeriesTask(Task):
 
     @property
     def count(self) -> int:
-        return len(self.data)
+        return self.data.observed
 
     @property
     def span(self) -> float | None:
@@ -44,12 +45,28 @@ class SeriesTask(Task):
         return search_scales(model, self.data)
 
     def limits(self, model: GP, *, swept: bool = False) -> Limits:
+        swept = swept or not self.data.individual
         return search_limits(model, np.asarray(self.data.y), swept=swept)
 
     def exact(self, model: GP) -> bool:
         """Whether q can be p(f | y): Gaussian observations, each of them at an inducing point."""
         inducing = np.asarray(self.inducing)
-        return model.likelihood.conjugate and bool(np.all(np.isin(self.data.x, inducing)))
+        conjugate = model.likelihood.conjugate and self.data.individual
+        return conjugate and bool(np.all(np.isin(self.data.x, inducing)))
+
+    def beyond(self, model: GP) -> str:
+        if not isinstance(self.data, Summarised):
+            return ""
+        shortest = self.data.summary.stretches.shortest
+        for name, parameter in named_parameters(model):
+            value = float(np.min(np.asarray(parameter.value)))
+            if parameter.role == "lengthscale" and parameter.learned and value < shortest:
+                return (
+                    f"{name} fell to {value:.3g}, below the shortest lengthscale that the summary "
+                    f"was made for ({shortest:.3g}): make it again with shortest={value / 4:.1g}, "
+                    "or fix the lengthscale"
+                )
+        return ""
 
     def refined(self, model: GP) -> "tuple[GP, SeriesTask] | None":
         kernels = larger_kernels(model.kernels)
@@ -67,6 +84,12 @@ class SeriesTask(Task):
         **flags: Any,
     ) -> Posterior:
         """What was found, without the inducing points that only fill up."""
+        if isinstance(self.data, Summarised) and not np.isfinite(elbo):
+            raise FloatingPointError(
+                f"the bound is not known for {model!r}: f varies too much within stretches of the "
+                "summary, or the signal is too many orders of magnitude above the noise; make the "
+                "summary with a smaller `shortest`, or subtract a mean (mean=sg.means.Constant())"
+            )
         check_finite(model, elbo)
         pairs = zip(sites, marginals, strict=True)
         kept = [unpadded(site, marginal, self.states) for site, marginal in pairs]

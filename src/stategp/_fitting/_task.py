@@ -43,6 +43,10 @@ class Task(abc.ABC):
         size = len(to_vector(model))
         return Limits(np.full(size, -np.inf), np.full(size, np.inf))
 
+    def beyond(self, model: Any) -> str:
+        """What is wrong with hyperparameters that the data, if summed up, cannot follow."""
+        return ""
+
     @abc.abstractmethod
     def refined(self, model: Any) -> "tuple[Any, Task] | None":
         """The model with kernels that follow their new parameters, if they need larger states."""

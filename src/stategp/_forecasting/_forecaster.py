@@ -42,10 +42,12 @@ from stategp._forecasting._pictures import Pictured
 from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regressors import effect_rows, knowing, make_design, say, without_unknown
 from stategp._forecasting._steps import continued, months_apart
+from stategp._forecasting._streamed import read_stream
 from stategp._forecasting._updating import updated
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior, marginals_at
 from stategp._story import user_units
+from stategp._streams import Stream
 from stategp.likelihoods import Gaussian, Likelihood
 from stategp.means import Constant
 from stategp.parameters import Parameter, map_parameters
@@ -136,8 +138,11 @@ class Forecaster(Pictured):
 
         A pandas Series with an index of dates works too. `noise_variance`, `exposure`, `trials` and
         `weights` are names of columns. `date_format` ("%d/%m/%Y") is needed if dates are texts
-        whose format is ambiguous. Other options are those of `sg.fit`.
+        whose format is ambiguous. Other options are those of `sg.fit`. Instead of a frame, files
+        larger than memory can be given as `sg.stream(folder, …)`, which names the columns.
         """
+        if isinstance(frame, Stream):
+            return self._fit_stream(frame, progress, options)
         extra_columns = dict(zip(EXTRAS, (noise_variance, exposure, trials), strict=True))
         extras = {name: column for name, column in extra_columns.items() if column is not None}
         time, target = names_in(frame, time, target)
@@ -207,6 +212,20 @@ class Forecaster(Pictured):
         self.fitted = updated(
             self._fitted, frame, refine=refine, weights=weights, progress=progress
         )
+        return self
+
+    def _fit_stream(self, series: Stream, progress: Any, options: dict[str, Any]) -> "Forecaster":
+        """Learn from files that are read once."""
+        if self.regressors or self.holidays or self.events:
+            raise ValueError("a stream is read without regressors, holidays and events")
+        likelihood = as_likelihood(self.likelihood)
+        axis, data, points = read_stream(series, likelihood, self.kernel is not None, progress)
+        kernel = self._kernel(*points, axis, progress)
+        model = GP(kernel, likelihood, Constant() if self.mean is None else self.mean)
+        posterior = fit(model, data, inducing=self.inducing, progress=progress, **options)
+        call = f"{self!r}.fit(stream{_written(options)})"
+        names = series.time, series.target, "pyarrow", series.extras
+        self.fitted = Fitted(posterior, axis, *names, call)
         return self
 
     def _chooses(self, likelihood: Likelihood, x: np.ndarray) -> bool:

@@ -90,7 +90,7 @@ from stategp._inference._search import (
     run,
     with_leaves,
 )
-from stategp._inference._seeing import Sight, fastest_rate
+from stategp._inference._seeing import Sight, TooFastError, fastest_rate
 from stategp._inference._starting_values import (
     additive_scales,
     pseudo_data,
@@ -134,6 +134,7 @@ __all__ = [
     "Step",
     "Stepwise",
     "Tape",
+    "TooFastError",
     "Watch",
     "additive_bound",
     "additive_evaluate",

@@ -225,7 +225,7 @@ def careful(
 
 def careful_q(model: GP, view: View, data: Observations, inducing: States, q: Q) -> Q:
     """The same q with the digits that its bound and its marginals may have lost."""
-    if not needs_care(model, view, q):
+    if not data.individual or not needs_care(model, view, q):  # sums have no other way
         return q
     confirmed = _confirmed(model, view, inducing, q)
     if confirmed is not None:

@@ -36,7 +36,7 @@ from stategp._inference._exact import (
     needs_care,
 )
 from stategp._inference._search import leaves_of, with_leaves
-from stategp._inference._seeing import Sight
+from stategp._inference._seeing import Sight, TooFastError
 from stategp._models import GP, bare
 from stategp._runtime import on_device
 from stategp.chain import PairMarginals, Sites
@@ -289,11 +289,18 @@ class Collapsed:
         self.nothing = no_sites(model, inducing)
         self.warm = warm
         self.state: Settling | None = None  # the q of the last call
+        self.beyond = ""  # what is wrong with kernels that a summary cannot follow, if any was met
 
     def __call__(self, vector: Any) -> tuple[float, np.ndarray]:
         """Bound plus log prior, and its gradient; NaN where nothing works."""
         vector = on_device(np.asarray(vector))
-        view, guess = self.sight.at(self.model, vector)
+        try:
+            view, guess = self.sight.at(self.model, vector)
+        except TooFastError as error:
+            if self.sight.view is None:
+                raise
+            self.beyond = str(error)
+            return float("nan"), np.full(len(vector), np.nan)
         if knows_evidence(self.model, view):
             self.state = None
             return careful(vector, self.model, view, self.data, self.inducing)
@@ -310,7 +317,8 @@ class Collapsed:
             if np.isfinite(value) and np.all(np.isfinite(gradient)):
                 self.warm = state.q.sites
                 break
-        if needs_care(with_vector(self.model, vector), view, state.q):
+        moved = with_vector(self.model, vector)
+        if self.data.individual and needs_care(moved, view, state.q):
             self.state = None
             return careful(vector, self.model, view, self.data, self.inducing)
         return float(value), np.asarray(gradient)

@@ -24,6 +24,7 @@ class Outcome(enum.Enum):
     bad_start = "the bound is not finite at the starting values"
     sites_moving = "the sites keep moving: try sg.PowerEP with less power or damping"
     unresolved = "a kernel would need more terms than it may have"
+    too_fast = "the search wants a faster kernel than the summary was made for"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,9 +6,11 @@ from jaxtyping import Array, Float
 
 from stategp._data import (
     ORDER,
+    PER_LENGTHSCALE,
     WIDEST,
     Cells,
     Observations,
+    Summarised,
     View,
     Waves,
     can_pool,
@@ -32,7 +34,23 @@ _FEW = 20_000  # observations that are looked at one by one
 _WORTH = 2  # observations to a node from which on cells pay
 _FACTORS = 8  # nodes of the slow factors of waves whose frequencies are learned
 _TURNED = 0.2  # angle by which such a wave may get ahead of another in a cell
-_MARGIN = 2.0  # how much faster a kernel may become before cells are cut anew
+MARGIN = 2.0  # how much faster a kernel may become before cells are cut anew
+
+
+class TooFastError(ValueError):
+    """A kernel that the stretches of a summary are too long for."""
+
+
+def too_fast(rate: float, data: Summarised) -> str:
+    """What to say of such a kernel, and what to do."""
+    stretches = data.summary.stretches
+    shorter = PER_LENGTHSCALE * WIDEST / (MARGIN * rate)
+    return (
+        f"the kernel is too fast for the summary: f changes within {1 / rate:.3g} (one over the "
+        f"fastest rate of the kernel), and the stretches, {stretches.width:.3g} long, are made for "
+        f"{1 / stretches.fastest:.3g} or more. Make the summary again with "
+        f"shortest={shorter:.1g} or less, or with the shortest period"
+    )
 
 
 class Sight:
@@ -59,12 +77,15 @@ class Sight:
 
     def at(self, model: GP, vector: Float[Array, " parameters"]) -> tuple[View, Array]:
         """The same for other hyperparameters; the model is not made where it does not matter."""
-        if self.view is not None and len(self.data) < self.few:
+        summed = isinstance(self.data, Summarised)  # good for kernels of limited speed
+        if self.view is not None and len(self.data) < self.few and not summed:
             return self.view, self.guess
         return self(with_vector(model, vector))
 
     def _serves(self, model: GP) -> bool:
         """Whether the view is good for a model, too."""
+        if isinstance(self.data, Summarised):
+            return fastest_rate(model) <= self.fastest
         if len(self.data) < self.few:
             return True
         frequencies, rate = pace_of(model, self.waves.blocks)
@@ -73,6 +94,9 @@ class Sight:
 
     def _look(self, model: GP) -> None:
         self.waves = NO_WAVES
+        if isinstance(self.data, Summarised):
+            self._sums(model, self.data)
+            return
         many = len(self.data) >= self.few
         rate = fastest_rate(model) if many else 0.0
         if not many or not all(mean.smooth for mean in model.means):
@@ -85,7 +109,7 @@ class Sight:
         if cells is None:
             self._one_by_one(model, rate)
             return
-        self.slowest, self.fastest = -np.inf, _MARGIN * rate
+        self.slowest, self.fastest = -np.inf, MARGIN * rate
         if alike:
             self.view, self.guess = pack_moments(self.data, cells), on_device(np.zeros(()))
             return
@@ -97,8 +121,22 @@ class Sight:
             short = cut_short_cells(np.asarray(self.data.x), self.inducing, _widest(rate))
             self.view, self.guess = pack_rows(self.data, short or cells, guess)
 
+    def _sums(self, model: GP, data: Summarised) -> None:
+        """Those of a summary, whose stretches cannot be cut anew."""
+        if not all(mean.smooth for mean in model.means):
+            raise ValueError(
+                "a summary needs mean functions that are smooth between any two inputs; fit this "
+                "model to the observations themselves"
+            )
+        self.slowest, self.fastest = -np.inf, MARGIN * data.summary.stretches.fastest
+        rate = fastest_rate(model)
+        if not rate <= self.fastest:
+            raise TooFastError(too_fast(rate, data))
+        view, guess = data.view(model.likelihood)
+        self.view, self.guess = view, on_device(guess)
+
     def _one_by_one(self, model: GP, rate: float) -> None:
-        self.slowest, self.fastest = rate / _MARGIN, np.inf  # slower kernels might do with cells
+        self.slowest, self.fastest = rate / MARGIN, np.inf  # slower kernels might do with cells
         self.view = pad_observations(self.data, self.inducing)
         guess = pseudo_data(model, self.data)
         self.guess = on_device(pad_last(guess, len(self.view.y)))
@@ -112,7 +150,7 @@ class Sight:
         if cells and waves.terms * len(longer.first) > ORDER * len(cells.first) / 2:
             return False
         longer = divided(longer, np.asarray(self.data.x))
-        self.waves, self.slowest, self.fastest = waves, -np.inf, _MARGIN * rate
+        self.waves, self.slowest, self.fastest = waves, -np.inf, MARGIN * rate
         longest = float(np.max(longer.high - longer.low))
         self.reach = _TURNED / longest if waves.order > 1 and longest > 0 else 0.0
         self.view = compress(self.data, longer, self.inducing, waves)
@@ -127,7 +165,7 @@ class Sight:
 
 def _widest(rate: float) -> float:
     """The longest cell for things that happen at a rate, or at one somewhat faster."""
-    return WIDEST / (_MARGIN * rate) if rate > 0 else np.inf
+    return WIDEST / (MARGIN * rate) if rate > 0 else np.inf
 
 
 NO_WAVES = Waves((), np.zeros(0))

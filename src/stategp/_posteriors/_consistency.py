@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from stategp._data import Observations, Table
+from stategp._data import ORDER, GaussianSums, Observations, Summary, Table
 from stategp._inference import ChainSites
 from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._deep import DeepPosterior
@@ -21,6 +21,27 @@ def check_observations(data: Observations) -> None:
     x = np.asarray(data.x)
     if not np.all(np.isfinite(x)) or np.any(x[1:] < x[:-1]):
         raise ValueError("the x of its observations are not finite numbers in order")
+
+
+def check_summary(summary: Summary) -> None:
+    """Stretches in order, and a row of sums for each."""
+    width, number = summary.stretches.width, np.asarray(summary.number)
+    if not (np.isfinite(width) and width > 0) or np.any(np.diff(number) <= 0):
+        raise ValueError("its stretches are not numbers in increasing order with a width")
+    sums = summary.sums
+    if isinstance(sums, GaussianSums):
+        like = GaussianSums.nothing(len(number))
+        shapes = [(a.shape, b.shape) for a, b in zip(sums.columns(), like.columns(), strict=True)]
+    else:
+        kinds = len(sums.statistics)
+        shapes = [(sums.totals.shape, (len(number), 4))]
+        shapes.append((sums.statistics.shape, (kinds, len(number), ORDER)))
+    if any(found != expected for found, expected in shapes):
+        raise ValueError("its sums do not fit to its stretches")
+    if (summary.first is None) != (len(number) == 0) or (summary.last is None) != (
+        summary.first is None
+    ):
+        raise ValueError("its range does not fit to its stretches")
 
 
 def check_table(table: Table) -> None:

@@ -49,6 +49,11 @@ def as_fitted(
 
     `usual` is the value that means nothing was given; it is also that of missing observations.
     """
+    if not data.individual:
+        raise ValueError(
+            f"this posterior is that of a summary, which does not hold the {name} of each "
+            f"observation: give {name}, or fit to the observations themselves"
+        )
     values = np.asarray(column)
     if np.all(values == usual):
         return np.full(len(y), usual)

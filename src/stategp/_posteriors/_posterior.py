@@ -11,7 +11,6 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from stategp._data import (
     Observations,
     check_support,
-    distinct_inputs,
     extra_values,
     observation_weights,
     place_inducing,
@@ -272,6 +271,11 @@ class Posterior(Predicts, TellsStates):
                 "log p(y) is known for Gaussian observations only, not for "
                 f"{type(self.model.likelihood).__name__}; `elbo` is a lower bound on it"
             )
+        if not self.data.individual:
+            raise ValueError(
+                "log p(y) itself needs the observations, and this posterior is that of a summary; "
+                "`elbo` is a lower bound on it"
+            )
         inducing = jnp.asarray(place_inducing("data", self.data))
         return float(infer(self.model, self.data, inducing).q.elbo)
 
@@ -299,7 +303,7 @@ class Posterior(Predicts, TellsStates):
 
     def _least_states(self, samples: int) -> int:
         """Chains with a state at every input have all lengths; short ones share a size."""
-        if len(self.relative_inducing) < len(distinct_inputs(np.asarray(self.data.x))):
+        if len(self.relative_inducing) < len(self.data.edges()):
             return 1
         dims = [kernel.state_dim for kernel in self.model.kernels]
         return min(least_size(sum(d**2 for d in dims)), max(_DRAWN // (samples * sum(dims)), 1))
@@ -329,8 +333,8 @@ class Posterior(Predicts, TellsStates):
     def __repr__(self) -> str:
         lines = [
             f"Posterior of {self.model!r}",
-            f"  {len(self.data)} observations, {len(self.relative_inducing)} inducing states of "
-            f"dimension {' and '.join(str(k.state_dim) for k in self.model.kernels)}",
+            f"  {self.data.observed} observations, {len(self.relative_inducing)} inducing states "
+            f"of dimension {' and '.join(str(k.state_dim) for k in self.model.kernels)}",
             f"  ELBO {self.elbo:.6g}",
         ]
         if self.certificate is not None:

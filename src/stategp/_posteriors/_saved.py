@@ -4,7 +4,7 @@ import dataclasses
 from types import ModuleType
 
 from stategp import chain, kernels, likelihoods, means, priors
-from stategp._data import Observations, Table
+from stategp._data import GaussianSums, Observations, Stretches, Summarised, Summary, Table, Tallies
 from stategp._files import allow, check_when_read
 from stategp._inference import Certificate, FitResult, Group, NodeSites, Outcome
 from stategp._models import GP, AdditiveGP, DeepGP, Layer, Stack
@@ -15,6 +15,7 @@ from stategp._posteriors._consistency import (
     check_deep,
     check_observations,
     check_posterior,
+    check_summary,
     check_table,
     check_training,
 )
@@ -28,14 +29,17 @@ from stategp.parameters import Parameter
 
 def allow_all() -> None:
     """Let files name every class that posteriors consist of."""
-    allow(answers=(Posterior, AdditivePosterior, DeepPosterior, Filter))
+    allow(answers=(Posterior, AdditivePosterior, DeepPosterior, Filter, Summary))
     allow(Parameter, GP, AdditiveGP, Layer, Stack, Observations, Table)
+    allow(Summarised, Stretches, GaussianSums, Tallies)
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
     allow(chain.Sites, chain.PairMarginals, FilterState)
     allow(DeepGP, outside=("function",))
     check_when_read(
         {
             Observations: check_observations,
+            Summarised: check_observations,
+            Summary: check_summary,
             Table: check_table,
             Training: check_training,
             Chain: check_chain,

@@ -1,6 +1,7 @@
 """What running needs: compiled programs kept, few shapes, room in memory, progress, whole files."""
 
 from stategp._runtime._compilation import keep_compiled_programs
+from stategp._runtime._devices import spread_over_devices
 from stategp._runtime._interrupts import finishing_compilations
 from stategp._runtime._keys import as_count, as_key
 from stategp._runtime._memory import make_room
@@ -32,4 +33,5 @@ __all__ = [
     "padded_size",
     "refuse_traced",
     "replacing",
+    "spread_over_devices",
 ]

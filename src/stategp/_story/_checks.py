@@ -52,6 +52,11 @@ def check(
 ) -> tuple[Checks, dict[str, float]]:
     """What observations look like (x measured from the origin), and their mean scores."""
     data = posterior.data
+    if not data.individual:
+        raise ValueError(
+            "figures and reports compare the model with single observations, and this posterior "
+            "is that of a summary: draw predict_f and predict_y, or fit to the observations"
+        )
     spread, runs = choose_evenly(len(data))
     together = spread if runs[0] is spread else np.concatenate([spread, *runs])
     relative, y = np.asarray(data.x)[together], np.asarray(data.y)[together]

@@ -71,6 +71,7 @@ class Natural(Collapsing):
 
     name, model = "natural", GP
     optimal = True
+    takes_summaries = True
 
     def fitted(self, model: GP) -> GP:
         """The model whose bound is climbed."""

@@ -1,0 +1,79 @@
+"""Several processes, started by JAX's own runtime (`jax.distributed.initialize`).
+
+Each reads its share, and what they found is exchanged: all end with the same sums, and then fit
+the same model. An error in one of them is an error in all.
+"""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from stategp._data import Summary
+from stategp._files import load
+
+_FINE, _FAILED = 0, 1  # how a message begins
+
+
+class Share(NamedTuple):
+    """Which part of the data a process reads: every so many pieces one, from the first on."""
+
+    first: int = 0
+    every: int = 1
+
+    def has(self, piece: int) -> bool:
+        return piece % self.every == self.first
+
+
+def own_share() -> Share:
+    """That of this process."""
+    return Share(jax.process_index(), jax.process_count())
+
+
+def together(read: Callable[[], Summary]) -> Summary:
+    """The sum of what all processes read."""
+    if jax.process_count() == 1:
+        return read()
+    try:
+        own = bytes([_FINE]) + _written(read())
+        failure: Exception | None = None
+    except Exception as error:  # the others wait for this process: they must be told
+        own, failure = bytes([_FAILED]) + str(error).encode(), error
+    messages = _exchanged(own)
+    if failure is not None:
+        raise failure
+    for process, message in enumerate(messages):
+        if message[0] == _FAILED:
+            reason = message[1:].decode()
+            raise RuntimeError(f"process {process} could not read its share: {reason}")
+    total: Summary = sum(_read(message[1:]) for message in messages)  # type: ignore[assignment]
+    return total
+
+
+def _exchanged(own: bytes) -> list[bytes]:
+    """The messages of all processes, in order."""
+    from jax.experimental.multihost_utils import process_allgather
+
+    sizes = np.asarray(process_allgather(np.array([len(own)]))).reshape(-1)
+    padded = np.zeros(int(sizes.max()), np.uint8)
+    padded[: len(own)] = np.frombuffer(own, np.uint8)
+    rows = np.asarray(process_allgather(padded)).reshape(len(sizes), -1)
+    return [row[:size].tobytes() for row, size in zip(rows, sizes, strict=True)]
+
+
+def _written(summary: Summary) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "summary"
+        summary.save(path)
+        return path.read_bytes()
+
+
+def _read(content: bytes) -> Summary:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "summary"
+        path.write_bytes(content)
+        summary: Summary = load(path)
+        return summary

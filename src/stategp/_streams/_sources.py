@@ -1,0 +1,254 @@
+"""Where batches come from: Parquet files through pyarrow's datasets, or anything that iterates."""
+
+import abc
+import contextlib
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stategp._streams._columns import Batch, Calendar, calendar_of, column
+from stategp._streams._processes import Share
+
+_READ = 2**18  # rows that are decoded together
+_BUFFERED = 2**20  # bytes of a column that are read together
+
+
+class Source(abc.ABC):
+    """Batches, as often as they are asked for."""
+
+    @abc.abstractmethod
+    def batches(self, names: list[str], share: Share = Share()) -> Iterator[Batch]:  # noqa: B008
+        """The rows of a share of all pieces, in any order."""
+
+    @property
+    def rows(self) -> int | None:
+        """How many there are, if that is known beforehand."""
+        return None
+
+    @abc.abstractmethod
+    def calendar(self, time: str) -> Calendar:
+        """Whether times are dates."""
+
+    def ends(self, time: str) -> tuple[float, float]:
+        """The smallest and the largest time."""
+        low, high = np.inf, -np.inf
+        for batch in self.batches([time]):
+            x = batch.columns[time]
+            x = x[np.isfinite(x)]
+            low, high = min(low, x.min(initial=np.inf)), max(high, x.max(initial=-np.inf))
+        return float(low), float(high)
+
+
+class Parquet(Source):
+    """A dataset of pyarrow's: files, of which only some columns and rows are read."""
+
+    def __init__(self, dataset: Any, filter: Any):
+        self.dataset, self.filter = dataset, filter
+
+    def batches(self, names: list[str], share: Share = Share()) -> Iterator[Batch]:  # noqa: B008
+        self._check(names)
+        seen = 0
+        for file in self._files():
+            place, start = str(getattr(file, "path", "the table")), 0
+            with naming(file):
+                pieces = self._pieces(file, names)
+            own = [piece for number, piece in enumerate(pieces, seen) if share.has(number)]
+            seen += len(pieces)
+            tables = itertools.chain.from_iterable(piece() for piece in own)
+            while True:
+                with naming(file):
+                    table = next(tables, None)
+                if table is None:
+                    break
+                if table.num_rows:
+                    with naming(file):
+                        columns = {name: column(table, name, place) for name in names}
+                    yield Batch(place, start, columns)
+                start += table.num_rows
+
+    def _pieces(self, file: Any, names: list[str]) -> list[Callable[[], Iterator[Any]]]:
+        """The row groups of a file, each to be read a few rows at a time.
+
+        Of a plain Parquet file, even one whose row groups are as long as itself, little is in
+        memory at any time. Where rows are chosen or columns are those of partitions, pyarrow's
+        scanner reads a row group as a whole.
+        """
+        schema, rows = self.dataset.schema, self.filter
+        grouped = hasattr(file, "split_by_row_group")
+        if rows is None and grouped and set(names) <= set(file.physical_schema.names):
+            groups = range(file.num_row_groups)
+            return [partial(_plain_rows, file, group, names) for group in groups]
+        pieces = file.split_by_row_group(rows, schema=schema) if grouped else [file]
+        options = {"batch_size": _READ, "batch_readahead": 1, "use_threads": False}
+        return [
+            partial(piece.to_batches, schema, columns=names, filter=rows, **options)
+            for piece in pieces
+        ]
+
+    def _check(self, names: list[str]) -> None:
+        missing = [name for name in names if name not in self.dataset.schema.names]
+        if missing:
+            known = ", ".join(self.dataset.schema.names)
+            raise ValueError(f"there is no column {missing[0]!r}; the columns are {known}")
+
+    def _files(self) -> Iterable[Any]:
+        return self.dataset.get_fragments(self.filter)
+
+    def calendar(self, time: str) -> Calendar:
+        self._check([time])
+        return calendar_of(self.dataset.schema.empty_table(), time)
+
+    @property
+    def rows(self) -> int | None:
+        if self.filter is not None:
+            return None
+        total = 0
+        for file in self._files():
+            with naming(file):
+                total += file.count_rows()
+        return total
+
+    def ends(self, time: str) -> tuple[float, float]:
+        found = None if self.filter is not None else self._from_statistics(time)
+        return super().ends(time) if found is None else found
+
+    def _from_statistics(self, time: str) -> tuple[float, float] | None:
+        """From what is written at the end of Parquet files, if all of them say it."""
+        import pyarrow as pa
+
+        ends: list[Any] = []
+        for file in self._files():
+            with naming(file):
+                groups = getattr(file, "row_groups", None)
+            for group in groups or ():
+                ends.append((group.statistics or {}).get(time))
+            if groups is None or None in ends:
+                return None
+        field = self.dataset.schema.field(time).type if time in self.dataset.schema.names else None
+        if not ends or field is None:
+            return None
+        both = pa.table({time: pa.array([v for e in ends for v in (e["min"], e["max"])], field)})
+        x = column(both, time, "the files")
+        return (float(x.min()), float(x.max())) if np.all(np.isfinite(x)) else None
+
+
+def _plain_rows(file: Any, group: int, names: list[str]) -> Iterator[Any]:
+    """The rows of one row group."""
+    import pyarrow.parquet as pq
+
+    with file.open() as opened:
+        plain = pq.ParquetFile(
+            opened, metadata=file.metadata, pre_buffer=False, buffer_size=_BUFFERED
+        )
+        yield from plain.iter_batches(_READ, row_groups=[group], columns=names, use_threads=False)
+
+
+@contextlib.contextmanager
+def naming(file: Any) -> Iterator[None]:
+    """Errors of pyarrow with the name of the file that is to blame."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError) as error:
+        path = getattr(file, "path", None)
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        named = f"{path} cannot be read" if path else "the data cannot be read"
+        raise ValueError(f"{named}: {reason}") from None
+
+
+class Batches(Source):
+    """Anything that gives batches, or a function that returns such a thing."""
+
+    def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]]):
+        self.source, self.spent = source, False
+
+    def batches(self, names: list[str], share: Share = Share()) -> Iterator[Batch]:  # noqa: B008
+        made = self.source() if callable(self.source) else self.source
+        iterator = iter(made)
+        if iterator is made and not callable(self.source):
+            if self.spent:
+                raise ValueError(
+                    "this iterator can be read only once, and has been: give a function that "
+                    "returns a new one (or state `shortest`, so that one pass is enough)"
+                )
+            self.spent = True
+        return self._read(iterator, names, share)
+
+    def calendar(self, time: str) -> Calendar:
+        if isinstance(self.source, Iterator):
+            raise ValueError(
+                "whether times are dates is not known before an iterator is read: give a function "
+                "that returns it"
+            )
+        made = self.source() if callable(self.source) else self.source
+        first = next(iter(made), None)
+        if first is None:
+            return Calendar(False)
+        if isinstance(first, tuple | list):
+            first = {time: first[0]}
+        return calendar_of(first, time)
+
+    def _read(self, iterator: Iterator[Any], names: list[str], share: Share) -> Iterator[Batch]:
+        for number in itertools.count():
+            place = f"batch {number}"
+            table = next(iterator, None)
+            if table is None:
+                return
+            if not share.has(number):
+                continue
+            if isinstance(table, tuple | list):
+                if len(table) != 2 or len(names) > 2:
+                    raise ValueError(
+                        f"{place} is a {type(table).__name__} of {len(table)}: give pairs (x, y), "
+                        "or batches with named columns (dictionaries, Arrow, frames)"
+                    )
+                table = dict(zip(names, table, strict=False))
+            columns = {name: column(table, name, place) for name in names}
+            lengths = {name: len(values) for name, values in columns.items()}
+            if len(set(lengths.values())) > 1:
+                raise ValueError(f"{place} has columns of different lengths: {lengths}")
+            yield Batch(place, 0, columns)
+
+
+def open_source(source: Any, filter: Any) -> Source:
+    """What a user calls a source of data."""
+    if isinstance(source, str | os.PathLike):
+        return Parquet(_open([source]), filter)
+    paths = isinstance(source, list | tuple) and len(source) > 0
+    if paths and all(isinstance(each, str | os.PathLike) for each in source):
+        return Parquet(_open(list(source)), filter)
+    if hasattr(source, "get_fragments"):
+        return Parquet(source, filter)
+    if filter is not None:
+        raise ValueError("filter is for Parquet files and datasets: filter the batches yourself")
+    if callable(source) or hasattr(source, "__iter__"):
+        return Batches(source)
+    raise ValueError(
+        "a stream is made from a path, a pyarrow dataset, or batches (something to iterate over, "
+        f"or a function that returns it), got {type(source).__name__}"
+    )
+
+
+def _open(paths: list[Any]) -> Any:
+    try:
+        import pyarrow.dataset
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError("Parquet files need pyarrow: pip install 'stategp[data]'") from None
+    for path in paths:
+        if not Path(path).exists():
+            raise FileNotFoundError(f"there is no file or folder {path}")
+    names = [os.fspath(path) for path in paths]
+    with naming(None):
+        dataset = pyarrow.dataset.dataset(
+            names[0] if len(names) == 1 else names, format="parquet", partitioning="hive"
+        )
+    if not list(dataset.get_fragments()):
+        raise ValueError(f"{', '.join(names)} holds no Parquet files")
+    return dataset

@@ -1,0 +1,258 @@
+"""`sg.stream`: a series in files or batches, which a fit reads once and keeps as sums."""
+
+import contextlib
+import time as clock
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from stategp._data import Stretches, Summary, make_stretches, summable, summarise_columns
+from stategp._durations import days, describe
+from stategp._runtime import Progress
+from stategp._streams._ahead import ahead
+from stategp._streams._columns import Batch, Calendar, Roles, faults, in_days
+from stategp._streams._processes import own_share, together
+from stategp._streams._sources import Source, open_source
+from stategp.likelihoods import Likelihood
+
+_HELD = 2**20  # rows that are summed up together
+_MOST = 2**22  # stretches, whose sums take more than a gigabyte
+_EXTRAS = ("noise_variance", "exposure", "trials")
+
+
+class Stream:
+    """A series that is read batch by batch, made by `sg.stream`.
+
+    `sg.fit(model, stream)` and `sg.condition(model, stream)` take one in the place of x and y, and
+    `sg.summarise(stream)` gives its sums. `dropped` counts rows with bad values by file.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        roles: Roles,
+        bad: str,
+        shortest: Any = None,
+        period: Any = None,
+        origin: Any = 0,
+    ):
+        self._source, self._roles, self._bad = source, roles, bad
+        self._shortest, self._period, self._origin = shortest, period, origin
+        self.dropped: dict[str, int] = {}
+
+    @property
+    def stretches(self) -> Stretches | None:
+        """Those that were stated."""
+        if self._shortest is None:
+            return None
+        return make_stretches(self._shortest, self._period, self._origin)
+
+    @property
+    def time(self) -> str:
+        """The column of times."""
+        return self._roles.time
+
+    @property
+    def target(self) -> str:
+        """The column of observations."""
+        return self._roles.target
+
+    @property
+    def extras(self) -> dict[str, str]:
+        """Columns that the likelihood reads beside the target, by the argument of `fit`."""
+        return {name: c for name, c in self._roles.extras.items() if isinstance(c, str)}
+
+    @property
+    def calendar(self) -> Calendar:
+        """Whether times are dates, which become days since 1970, and their time zone."""
+        return self._source.calendar(self._roles.time)
+
+    def ends(self) -> tuple[float, float]:
+        """The first and the last time, from statistics of the files or a look at all times."""
+        low, high = self._source.ends(self._roles.time)
+        if not low <= high:
+            raise ValueError("there are no rows with a time: at least one observation is needed")
+        return low, high
+
+    def numbers(self, times: Any) -> np.ndarray:
+        """Dates as the model sees them, in days since 1970 (UTC).
+
+        >>> import numpy as np, stategp as sg
+        >>> sg.stream([(np.arange(3.0), np.ones(3))]).numbers(["1970-01-02", "1970-01-02T12:00"])
+        array([1. , 1.5])
+        """
+        return in_days(np.asarray(times, dtype="datetime64[us]"))
+
+    def summary(
+        self,
+        likelihood: Any = "gaussian",
+        *,
+        stretches: Stretches | None = None,
+        progress: Any = None,
+    ) -> Summary:
+        """The sums of all rows, in one pass; `stretches` where they were not stated."""
+        stretches = self.stretches or stretches
+        if stretches is None:
+            raise ValueError("state the shortest lengthscale: sg.stream(…, shortest=…)")
+        kind, show = summable(likelihood), Progress.of(progress)
+        for name in self._roles.extras:
+            if name != kind.extra:
+                raise ValueError(f"{name} has no meaning for {type(kind).__name__}")
+        self.dropped = {}
+        total = together(lambda: self._read(kind, stretches, show))
+        if total.rows == 0:
+            raise ValueError("there are no rows with an observation: at least one is needed")
+        return total
+
+    def _read(self, likelihood: Likelihood, stretches: Stretches, show: Progress) -> Summary:
+        """The sums of the rows that this process reads."""
+        total = _sum_up({}, self._roles, stretches, likelihood)  # of nothing
+        watch = _Watch(self._source, show)
+        with contextlib.closing(ahead(self._gathered(likelihood))) as batches:
+            for columns, seen in batches:
+                total = total + _sum_up(columns, self._roles, stretches, likelihood)
+                if len(total.number) > _MOST:
+                    raise ValueError(
+                        f"more than {_MOST:,} stretches of {stretches.width:.3g} have "
+                        "observations, and their sums would not fit into memory: state a longer "
+                        "`shortest` (and `period`)"
+                    )
+                watch(seen)
+        return total
+
+    def _gathered(self, likelihood: Likelihood) -> Iterator[tuple[dict[str, np.ndarray], int]]:
+        """Good rows, many together, and how many rows were read."""
+        held: list[dict[str, np.ndarray]] = []
+        rows = seen = 0
+        for batch in self._source.batches(self._roles.names, own_share()):
+            seen += len(batch)
+            held.append(self._sifted(batch, likelihood))
+            rows += len(held[-1][self._roles.time])
+            if rows >= _HELD:
+                yield _joined(held), seen
+                held, rows = [], 0
+        if held:
+            yield _joined(held), seen
+
+    def _sifted(self, batch: Batch, likelihood: Likelihood) -> dict[str, np.ndarray]:
+        """The rows of a batch without bad ones, which are counted or refused."""
+        bad = np.zeros(len(batch), bool)
+        for rows, name, rule in faults(batch, self._roles, likelihood):
+            if self._bad == "refuse" and rows.any():
+                at = int(np.argmax(rows))
+                more = f" (and {int(rows.sum()) - 1} more in this batch)" if rows.sum() > 1 else ""
+                raise ValueError(
+                    f"{batch.place}: column {name!r} must {rule}: row {batch.start + at} of those "
+                    f"read is {batch.columns[name][at]}{more}; bad='drop' leaves such rows out"
+                )
+            bad |= rows
+        if not bad.any():
+            return batch.columns
+        self.dropped[batch.place] = self.dropped.get(batch.place, 0) + int(bad.sum())
+        return {name: values[~bad] for name, values in batch.columns.items()}
+
+    def __repr__(self) -> str:
+        return f"Stream of {self.target!r} over {self.time!r}"
+
+
+def _joined(held: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Batches as one; times are whole numbers if all of them are."""
+    return {name: np.concatenate([part[name] for part in held]) for name in held[0]}
+
+
+def _sum_up(
+    columns: dict[str, np.ndarray], roles: Roles, stretches: Stretches, likelihood: Likelihood
+) -> Summary:
+    nothing = np.zeros(0)
+
+    def values(name: Any) -> Any:
+        return columns.get(name, nothing) if isinstance(name, str) else name
+
+    extras = {name: values(column) for name, column in roles.extras.items()}
+    x, y = values(roles.time), values(roles.target)
+    return summarise_columns(x, y, stretches, likelihood, extras, values(roles.weights))
+
+
+class _Watch:
+    """Shows how many rows were read, how fast, and how long it will take."""
+
+    def __init__(self, source: Source, show: Progress):
+        self.show, self.began = show, clock.perf_counter()
+        rows = source.rows if show.visible else None
+        self.rows = None if rows is None else rows // own_share().every
+
+    def __call__(self, seen: int) -> None:
+        if not self.show.visible:
+            return
+        passed = max(clock.perf_counter() - self.began, 1e-9)
+        line = f"read: {seen:,} rows, {seen / passed:,.0f} rows/s"
+        if self.rows and seen < self.rows:
+            left = (self.rows - seen) * passed / seen
+            line += f", {describe(max(left, 1.0) / 86_400, 2)} left"
+        self.show.shown = True
+        self.show.show(line)
+
+
+def stream(
+    source: Any,
+    *,
+    time: str = "ds",
+    target: str = "y",
+    filter: Any = None,
+    shortest: Any = None,
+    period: Any = None,
+    origin: Any = 0,
+    noise_variance: Any = None,
+    exposure: Any = None,
+    trials: Any = None,
+    weights: Any = None,
+    bad: str = "refuse",
+) -> Stream:
+    """A series in files larger than memory, for `sg.fit` and `sg.condition`.
+
+    Rows are read once, in any order, and kept as sums over stretches of time, as `sg.summarise`
+    makes them: memory does not grow with their number. Timestamps and dates become days since 1970
+    (`stream.numbers`), and lengths can then be written "12h" or "30d".
+
+    Arguments:
+        source: a Parquet file, a folder of them (hive partitions, `year=2024/…`, are columns), a
+            list of files, a pyarrow dataset, or batches: something that can be iterated over more
+            than once, or a function that returns an iterator. Batches are pairs (x, y),
+            dictionaries of arrays, tables or record batches of Arrow, or data frames.
+        time: the column of times.
+        target: the column of observations; null and NaN mean missing.
+        filter: which rows to read, an expression of pyarrow's: `pc.field("sensor") == 3`. Files
+            and parts of files without such rows are not read.
+        shortest: the shortest lengthscale that a fit may want, as in `sg.summarise`. By default a
+            2000th of the range, or a quarter of the lengthscale that a kernel is given.
+        period: the shortest period; by default that of the kernel.
+        origin: where stretches are counted from.
+        noise_variance: a column, or a number for all rows, as in `sg.fit`; so are `exposure`,
+            `trials` and `weights`.
+        bad: what to do about rows with bad values (no time, infinite, a count that is none):
+            "refuse" stops with the file and row of the first, "drop" leaves them out and counts
+            them by file (`stream.dropped`).
+
+    >>> import numpy as np, stategp as sg
+    >>> batches = [{"t": np.arange(9.0), "v": np.sin(np.arange(9.0))}] * 2
+    >>> series = sg.stream(batches, time="t", target="v", shortest=1.0)
+    >>> sg.fit(sg.GP(sg.kernels.Matern32(lengthscale=2.0)), series, inducing=9).data.observed
+    18
+    """
+    if time == target:
+        raise ValueError(f"time and target are both column {time!r}; they must differ")
+    if bad not in ("refuse", "drop"):
+        raise ValueError(f"bad must be 'refuse' or 'drop', got {bad!r}")
+    given = dict(zip(_EXTRAS, (noise_variance, exposure, trials), strict=True))
+    for name, value in {**given, "weights": weights}.items():
+        if not (value is None or isinstance(value, str | int | float)):
+            raise ValueError(
+                f"{name} must be the name of a column or one number, got {type(value).__name__}"
+            )
+    extras = {name: value for name, value in given.items() if value is not None}
+    roles = Roles(time, target, extras, weights)
+    shortest, period = (days(v) if isinstance(v, str) else v for v in (shortest, period))
+    made = Stream(open_source(source, filter), roles, bad, shortest, period, origin)
+    _ = made.stretches  # what is wrong with lengths is said at once
+    return made
