@@ -23,6 +23,14 @@ from stategp._inference._additive import (
 from stategp._inference._additive import Shape as AdditiveShape
 from stategp._inference._additive_effects import averages, joint_corrections
 from stategp._inference._ascend import Ascent
+from stategp._inference._batch import (
+    Rows,
+    Size,
+    batched_evidence,
+    batched_moments,
+    rows_of,
+    slots_for,
+)
 from stategp._inference._bound import (
     ChainSites,
     Geometry,
@@ -42,6 +50,7 @@ from stategp._inference._bound import (
     with_gradient,
 )
 from stategp._inference._certificate import Certificate
+from stategp._inference._climbers import Climbers, End, Problem
 from stategp._inference._deep import (
     DeepEverything,
     DeepState,
@@ -60,7 +69,7 @@ from stategp._inference._deep import (
 from stategp._inference._deep_tape import Tape
 from stategp._inference._exact import evidence, evidence_and_gradient, knows_evidence
 from stategp._inference._lbfgs import LBFGS
-from stategp._inference._limits import LIGHTEST_TAILS, Limits, search_limits
+from stategp._inference._limits import LIGHTEST_TAILS, Limits, search_limits, smallest_noise
 from stategp._inference._natural import (
     Collapsed,
     Settling,
@@ -82,6 +91,7 @@ from stategp._inference._result import FitResult, Outcome
 from stategp._inference._search import Report, Search, Step, Stepwise, Watch, run
 from stategp._inference._seeing import Sight, fastest_rate
 from stategp._inference._starting_values import (
+    Openings,
     additive_scales,
     pseudo_data,
     search_scales,
@@ -99,9 +109,11 @@ __all__ = [
     "Batches",
     "Certificate",
     "ChainSites",
+    "Climbers",
     "Collapsed",
     "DeepEverything",
     "DeepState",
+    "End",
     "FitResult",
     "Geometry",
     "Group",
@@ -110,13 +122,17 @@ __all__ = [
     "Limits",
     "Moving",
     "NodeSites",
+    "Openings",
     "Outcome",
     "Output",
+    "Problem",
     "Q",
     "Report",
+    "Rows",
     "Search",
     "Settling",
     "Sight",
+    "Size",
     "States",
     "Step",
     "Stepwise",
@@ -132,6 +148,8 @@ __all__ = [
     "additive_start",
     "additive_steps",
     "averages",
+    "batched_evidence",
+    "batched_moments",
     "begin",
     "chain_sites",
     "checked",
@@ -168,6 +186,7 @@ __all__ = [
     "prior_mean",
     "pseudo_data",
     "rounding_of",
+    "rows_of",
     "run",
     "run_output",
     "search_limits",
@@ -175,6 +194,8 @@ __all__ = [
     "settle",
     "settle_fully",
     "sites_alone",
+    "slots_for",
+    "smallest_noise",
     "stack",
     "starting_additive",
     "starting_model",
