@@ -31,6 +31,7 @@ from stategp._fitting import (
 )
 from stategp._forecasting import Effect, Event, Forecaster, Holidays
 from stategp._inference import Certificate, FitResult, Outcome
+from stategp._many import ManyPosteriors, fit_many
 from stategp._models import GP, AdditiveGP, DeepGP, Layer
 from stategp._native import describe_runtime
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
@@ -75,6 +76,7 @@ __all__ = [
     "Holidays",
     "Layer",
     "LogPosterior",
+    "ManyPosteriors",
     "NotConvergedWarning",
     "Outcome",
     "Parameter",
@@ -85,6 +87,7 @@ __all__ = [
     "data",
     "describe_runtime",
     "fit",
+    "fit_many",
     "fixed",
     "kernels",
     "likelihoods",

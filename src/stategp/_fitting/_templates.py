@@ -39,6 +39,9 @@ class Template:
         self.roles = [p.role for p in learned for _ in range(_size(p))]
         noise = {id(p) for p in all_parameters(model.likelihood)}
         self._noise = np.array([id(p) in noise for p in learned for _ in range(_size(p))], bool)
+        variance = getattr(model.likelihood, "variance", None)
+        same = [p is variance for p in all_parameters(model)]
+        self._variance = same.index(True) if any(same) else -1
         reach = [REACH if p.constraint == "positive" else REAL_REACH for p in learned]
         self.reach = np.repeat(reach, [_size(p) for p in learned]) if learned else np.zeros(0)
 
@@ -93,6 +96,10 @@ class Template:
         for position, value in zip(self._positions, values, strict=True):
             leaves[position] = np.asarray(value, dtype=float)
         return leaves
+
+    def noise(self, values: Values) -> float:
+        """The variance of Gaussian noise."""
+        return float(values[self._variance])
 
     def with_values(self, values: Values) -> GP:
         """The model that has these values."""

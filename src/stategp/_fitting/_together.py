@@ -173,20 +173,26 @@ def _climb_bucket(
         raise
 
 
-def evaluate_together(
-    members: Sequence[Member], vectors: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The objective of every member and its gradient, at a vector for each."""
-    values, gradients = np.zeros(len(members)), np.zeros_like(vectors)
-    for numbers, size in _buckets(members):
-        first = members[numbers[0]].template
-        slots = slots_for(size, first.dim, len(numbers))
-        for begin in range(0, len(numbers), slots):
-            batch, some = _Batch(first, size, slots), numbers[begin : begin + slots]
-            for slot, number in enumerate(some):
-                batch.put(slot, members[number])
+class Ensemble:
+    """The objectives of all members, evaluated together as often as one likes."""
+
+    def __init__(self, members: Sequence[Member]):
+        self.count, self.batches = len(members), list[tuple[_Batch, list[int], int]]()
+        for numbers, size in _buckets(members):
+            template = members[numbers[0]].template
+            slots = slots_for(size, template.dim, len(numbers))
+            for begin in range(0, len(numbers), slots):
+                batch, some = _Batch(template, size, slots), numbers[begin : begin + slots]
+                for slot, number in enumerate(some):
+                    batch.put(slot, members[number])
+                self.batches.append((batch, some, slots))
+
+    def __call__(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A value and a gradient for each, at a vector for each."""
+        values, gradients = np.zeros(self.count), np.zeros_like(vectors)
+        for batch, some, slots in self.batches:
             points = np.zeros((slots, vectors.shape[1]))
             points[: len(some)] = vectors[some]
             found = batch(points)
             values[some], gradients[some] = (part[: len(some)] for part in found)
-    return values, gradients
+        return values, gradients
