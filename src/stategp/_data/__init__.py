@@ -1,5 +1,6 @@
 """In what shape the data travels."""
 
+from stategp._data._bundle import Bundle, check_bundle
 from stategp._data._cells import WIDEST, Cells, cut_cells, cut_short_cells
 from stategp._data._compression import Compressed, Waves, compress, divided
 from stategp._data._observations import (
@@ -34,6 +35,7 @@ __all__ = [
     "ORDER",
     "WIDEST",
     "AtInducing",
+    "Bundle",
     "Cells",
     "Column",
     "Compressed",
@@ -48,6 +50,7 @@ __all__ = [
     "Waves",
     "as_columns",
     "can_pool",
+    "check_bundle",
     "check_support",
     "column_names",
     "compress",

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from stategp._data import Observations
@@ -24,7 +25,6 @@ from stategp._posteriors import Posterior
 from stategp._runtime import Progress, finishing_compilations
 from stategp.kernels import Kernel
 from stategp.likelihoods import Gaussian
-from stategp.parameters import all_parameters, log_prior
 
 _FEW = 256  # observations that are always fitted exactly, as by `fit`
 SHARES = ("none", "all", "prior")
@@ -62,8 +62,9 @@ def goes_together(model: GP, options: dict[str, Any]) -> bool:
 class Counter:
     """One line on standard error: how many series are done."""
 
-    def __init__(self, show: Progress, total: int):
+    def __init__(self, show: Progress, total: int, what: str = "series"):
         self.show, self.total, self.done, self.words = show, total, 0, "fitted"
+        self.what = what
         self.began, self.last = time.perf_counter(), 0.0
 
     def __call__(self, ended: int) -> None:
@@ -99,15 +100,17 @@ def learn_many(
     options: dict[str, Any] | None = None,
     stretches: Sequence[float] = EXACT_STRETCHES,
     progress: Any = None,
+    what: str = "series",
 ) -> tuple[list[Learned], GP | None]:
     """What was learned of each series; and, if they share something, a model for another one.
 
     `alone(number)` fits a series in the usual way, where side by side does not do. What goes wrong
     with one series is said in its place. After Ctrl-C the others are what they were until then.
+    `what` names the items in the line of progress.
     """
     options = options or {}
     show = Progress.of(progress)
-    count = Counter(show, len(items))
+    count = Counter(show, len(items), what)
     try:
         with finishing_compilations():
             return _Learning(items, alone, share, options, stretches, count)()
@@ -166,14 +169,7 @@ class _Learning:
         limits = Limits(
             settings.learning_steps, settings.tolerance or 1e-5, settings.tolerance or slope
         )
-        templates: dict[int, Template] = {}
-        members = []
-        for number in numbers:
-            item = self.items[number]
-            template = templates.get(id(item.model))
-            if template is None:
-                template = templates[id(item.model)] = Template.of(item.model, item.data)
-            members.append(member_of(template, item.data, self.stretches))
+        members = _members([self.items[number] for number in numbers], self.stretches)
         if self.share == "none" or len(members[0].scales) == 0:
             self._climb(numbers, members, limits)
             return None
@@ -224,9 +220,7 @@ class _Learning:
         if not np.isfinite(end.value):
             return Learned(None, [], np.nan, None, f"{end.outcome.value}")
         values = member.found(end)
-        value = end.value
-        if any(parameter.prior is not None for parameter in all_parameters(member.template.model)):
-            value -= float(log_prior(member.template.with_values(values)))
+        value = end.value - end.aside
         remarks = _remarks(member, values, end)
         steps = max(len(end.trace) - 1, 0)
         result = FitResult(end.outcome, steps, (), (), remarks=tuple(remarks))
@@ -259,6 +253,22 @@ class _Learning:
 _NOT_BEGUN = "interrupted before it was fitted"
 
 
+def _members(items: Sequence[Item], stretches: Sequence[float]) -> list[Member]:
+    """Series with their searches; those whose models differ only in numbers share a template."""
+    flat: dict[int, tuple[Any, list[np.ndarray]]] = {}  # models are often the same object
+    templates: dict[Any, Template] = {}
+    members = []
+    for item in items:
+        if id(item.model) not in flat:
+            leaves, structure = jax.tree.flatten(item.model)
+            flat[id(item.model)] = structure, [np.asarray(leaf) for leaf in leaves]
+        structure, numbers = flat[id(item.model)]
+        if structure not in templates:
+            templates[structure] = Template.of(item.model, item.data)
+        members.append(member_of(templates[structure], item.data, stretches, numbers))
+    return members
+
+
 def _remarks(member: Member, values: Values, end: End) -> list[str]:
     """What there is to say, seldom anything."""
     x, template = np.asarray(member.data.x), member.template
@@ -286,7 +296,8 @@ def _larger(member: Member, end: End | None) -> Member | None:
         return None
     moved = GP(tuple(refined), model.likelihood, model.means)
     template = Template(moved, moved)
-    return member_at(member._replace(template=template), template.values)
+    moved_member = member._replace(template=template, leaves=template.leaves)
+    return member_at(moved_member, template.values)
 
 
 def _adapts(kernel: Kernel) -> bool:

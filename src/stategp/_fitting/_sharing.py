@@ -75,7 +75,7 @@ def share_values(members: list[Member], limits: Limits, report: Any, tell: Tell)
     template = members[0].template
     common = ~np.isin(template.roles, OWN)
     plain, prior = _without_priors(template, common)
-    members = [member._replace(template=plain) for member in members]
+    members = [member._replace(template=plain, leaves=plain.leaves) for member in members]
     scales = np.median([member.scales for member in members], axis=0)
     first = np.stack([plain.vector(member.values) for member in members])
     # Coordinates: what is shared, then what each series has for itself.
@@ -214,7 +214,7 @@ def share_prior(members: list[Member], limits: Limits, tell: Tell) -> Shared:
         model = _with_prior(template, centre, spread, template.model)
         under = Template(_with_prior(template, centre, spread, template.given), model)
         members = [
-            _nearer(member._replace(template=under), end, np.where(common, centre, np.nan))
+            _nearer(member, under, end, np.where(common, centre, np.nan))
             for member, end in zip(members, ends, strict=True)
         ]
         ends, stopped = climb(members)
@@ -253,8 +253,9 @@ def _vector(member: Member, end: End | None) -> np.ndarray:
     return end.vector * member.scales
 
 
-def _nearer(member: Member, end: End | None, centre: np.ndarray) -> Member:
+def _nearer(member: Member, under: Template, end: End | None, centre: np.ndarray) -> Member:
     """The search of the next round: from where the last ended, or from the middle of the prior."""
+    member = member._replace(template=under, leaves=under.leaves)
     first = member.template.vector(member.values) if end is None else _vector(member, end)
     middle = np.where(np.isnan(centre), first, centre)
     values = member.template.at(member.values, first)

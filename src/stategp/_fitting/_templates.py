@@ -53,11 +53,20 @@ class Template:
     @property
     def values(self) -> Values:
         """Those of the model itself."""
-        return [self.leaves[position] for position in self._positions]
+        return self.values_in(self.leaves)
 
-    def starts(self, data: Observations, stretches: Sequence[float]) -> list[Values]:
-        """What `fit` would start from, for each factor of the lengthscales."""
-        return self._openings.values(data, stretches)
+    def values_in(self, leaves: Sequence[np.ndarray]) -> Values:
+        """The values of all parameters, from the leaves of a model."""
+        return [leaves[position] for position in self._positions]
+
+    def starts(
+        self, leaves: Sequence[np.ndarray], data: Observations, stretches: Sequence[float]
+    ) -> list[Values]:
+        """What `fit` would start from, for each factor of the lengthscales.
+
+        The leaves are those of a model with the structure of the one that was given.
+        """
+        return self._openings.values(self.values_in(leaves), data, stretches)
 
     def scales(self, data: Observations) -> np.ndarray:
         """The natural size of a step in each coordinate of the vector."""
@@ -90,12 +99,20 @@ class Template:
             moved.append(np.asarray(value))
         return moved
 
-    def numbers(self, values: Values) -> list[np.ndarray]:
-        """The leaves of the bare model that has these values."""
-        leaves = list(self.leaves)
+    def numbers(self, values: Values, like: Sequence[np.ndarray] | None = None) -> list[np.ndarray]:
+        """The leaves of the bare model that has these values, and else those of another."""
+        leaves = list(self.leaves if like is None else like)
         for position, value in zip(self._positions, values, strict=True):
             leaves[position] = np.asarray(value, dtype=float)
         return leaves
+
+    def shaped(self, flat: np.ndarray) -> Values:
+        """The values of all parameters, from all their numbers in a row."""
+        found, position = [], 0
+        for value in self.values:
+            found.append(flat[position : position + value.size].reshape(value.shape))
+            position += value.size
+        return found
 
     def noise(self, values: Values) -> float:
         """The variance of Gaussian noise."""

@@ -34,6 +34,7 @@ class Member(NamedTuple):
     template: Template
     data: Observations
     scales: np.ndarray  # of the coordinates
+    leaves: Sequence[np.ndarray]  # of its own model: priors, too, may be others
     values: Values = []  # noqa: RUF012, to begin with
     problem: Any = None  # in these scales
 
@@ -42,14 +43,23 @@ class Member(NamedTuple):
         return self.template.at(self.values, end.vector * self.scales)
 
 
-def member_of(template: Template, data: Observations, stretches: Sequence[float]) -> Member:
-    """A series with the starting values that `fit` would take from it."""
-    begin = template.starts(data, stretches)
+def member_of(
+    template: Template,
+    data: Observations,
+    stretches: Sequence[float],
+    leaves: Sequence[np.ndarray] | None = None,
+) -> Member:
+    """A series with the starting values that `fit` would take from it.
+
+    `leaves` are those of its own model, if that is not the one of the template.
+    """
+    leaves = template.leaves if leaves is None else leaves
+    begin = template.starts(leaves, data, stretches)
     starts = [template.vector(values) for values in begin]
     distinct = [
         v for n, v in enumerate(starts) if not any(np.array_equal(v, w) for w in starts[:n])
     ]
-    return member_at(Member(template, data, template.scales(data)), begin[0], distinct)
+    return member_at(Member(template, data, template.scales(data), leaves), begin[0], distinct)
 
 
 def member_at(
@@ -115,7 +125,8 @@ class _Batch:
     def put(self, slot: int, member: Member) -> None:
         for whole, part in zip(self.rows, rows_of(member.data)[0], strict=True):
             whole[slot] = part
-        for leaf, value in zip(self.leaves, member.template.numbers(member.values), strict=True):
+        numbers = member.template.numbers(member.values, member.leaves)
+        for leaf, value in zip(self.leaves, numbers, strict=True):
             leaf[slot] = value
         self.changed = True
 
@@ -123,15 +134,16 @@ class _Batch:
         self.rows.weights[slot] = 0.0
         self.changed = True
 
-    def __call__(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Objectives, log priors alone, and gradients."""
         if self.changed:
             # Copies: what JAX was given must not change.
             copies = jax.tree.map(np.copy, (self.leaves, self.rows))
             leaves, rows = on_device(copies)
             self.device = jax.tree.unflatten(self.structure, leaves), rows
             self.changed = False
-        values, gradients = batched_evidence(on_device(vectors), *self.device)
-        return np.array(values), np.array(gradients)
+        values, priors, gradients = batched_evidence(on_device(vectors), *self.device)
+        return np.array(values), np.array(priors), np.array(gradients)
 
 
 def _climb_bucket(
@@ -160,8 +172,8 @@ def _climb_bucket(
                 scales[slot] = members[number].scales
             if not inside:
                 return
-            values, gradients = batch(climbers.points() * scales)
-            ended = climbers.told(values, gradients * scales)
+            values, priors, gradients = batch(climbers.points() * scales)
+            ended = climbers.told(values, gradients * scales, priors)
             for slot, end in ended.items():
                 ends[inside.pop(slot)] = end
                 batch.clear(slot)
@@ -193,6 +205,6 @@ class Ensemble:
         for batch, some, slots in self.batches:
             points = np.zeros((slots, vectors.shape[1]))
             points[: len(some)] = vectors[some]
-            found = batch(points)
-            values[some], gradients[some] = (part[: len(some)] for part in found)
+            value, _, gradient = batch(points)
+            values[some], gradients[some] = value[: len(some)], gradient[: len(some)]
         return values, gradients

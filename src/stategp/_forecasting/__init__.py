@@ -1,6 +1,7 @@
 """Forecasts from data frames with dates."""
 
-from stategp._files import allow
+from stategp._data import Bundle, check_bundle
+from stategp._files import allow, check_when_read
 from stategp._forecasting._answers import (
     as_levels,
     distribution_columns,
@@ -18,23 +19,22 @@ from stategp._forecasting._forecaster import Fitted, Forecaster
 from stategp._forecasting._frames import (
     as_frame,
     clock_times,
-    installed_kind,
     number_column,
     text_series,
     time_column,
-    times_series,
 )
-from stategp._forecasting._instants import Instants, as_zone, instants_of
+from stategp._forecasting._instants import as_zone, instants_of
 from stategp._forecasting._long import (
     Key,
-    Long,
     failure_frame,
     long_frame,
     read_long,
     shown_key,
-    taken,
 )
+from stategp._forecasting._long_answers import Answer, after, answer_frame, asked_rows, each_ahead
 from stategp._forecasting._number_texts import looks_like_number, read_numbers
+from stategp._forecasting._panel import Light, Panel, check_panel
+from stategp._forecasting._reading import LongForm, Raw, read_pairs, read_series
 from stategp._forecasting._rolling import cross_validate
 from stategp._forecasting._scores import (
     coverage,
@@ -48,41 +48,44 @@ from stategp._forecasting._scores import (
     usual_season,
 )
 from stategp._forecasting._sources import Source
-from stategp._forecasting._steps import continued, months_apart
 
-allow(Choice, Fitted, TimeAxis, answers=(Forecaster,))
+allow(Choice, Fitted, LongForm, TimeAxis, answers=(Forecaster,))
+allow(Bundle, Light, Panel)
+check_when_read({Bundle: check_bundle, Panel: check_panel})
 allow(Effect, Event, Holidays, Design, Occasion, Scaling)
 
 __all__ = [
+    "Answer",
     "Effect",
     "Event",
     "Fitted",
     "Forecaster",
     "Holidays",
-    "Instants",
     "Key",
-    "Long",
+    "LongForm",
+    "Raw",
     "Source",
     "TimeAxis",
+    "after",
+    "answer_frame",
     "as_frame",
     "as_levels",
     "as_zone",
+    "asked_rows",
     "clock_times",
-    "continued",
     "coverage",
     "cross_validate",
     "crps",
     "default_kernel",
     "distribution_columns",
+    "each_ahead",
     "failure_frame",
     "function_columns",
-    "installed_kind",
     "instants_of",
     "interval_score",
     "long_frame",
     "looks_like_number",
     "mase",
-    "months_apart",
     "msis",
     "normal_columns",
     "number_column",
@@ -90,12 +93,12 @@ __all__ = [
     "read_dates",
     "read_long",
     "read_numbers",
+    "read_pairs",
+    "read_series",
     "seasonal_scale",
     "shown_key",
     "smape",
-    "taken",
     "text_series",
     "time_column",
-    "times_series",
     "usual_season",
 ]

@@ -72,17 +72,20 @@ def slots_for(size: Size, dim: int, series: int) -> int:
 @jax.jit
 def batched_evidence(
     vectors: Float[Array, "series parameters"], models: Any, rows: Rows
-) -> tuple[Float[Array, " series"], Float[Array, "series parameters"]]:
-    """log p(y) plus the log prior of the hyperparameters, and its gradient in them.
+) -> tuple[Float[Array, " series"], Float[Array, " series"], Float[Array, "series parameters"]]:
+    """log p(y) plus the log prior of the hyperparameters, the latter alone, and the gradient.
 
     `models` is a GP whose every number has an axis in front.
     """
 
-    def objective(vector: Any, model: GP, rows: Rows) -> Any:
+    def objective(vector: Any, model: GP, rows: Rows) -> tuple[Any, Any]:
         moved = with_vector(model, vector)
-        return _evidence(moved, rows) + log_prior(moved)
+        prior = log_prior(moved)
+        return _evidence(moved, rows) + prior, jnp.asarray(prior)
 
-    return jax.vmap(jax.value_and_grad(objective))(vectors, models, rows)
+    differentiated = jax.value_and_grad(objective, has_aux=True)
+    (values, priors), gradients = jax.vmap(differentiated)(vectors, models, rows)
+    return values, priors, gradients
 
 
 def _evidence(model: GP, rows: Rows) -> Float[Array, ""]:

@@ -37,6 +37,7 @@ class End(NamedTuple):
     outcome: Outcome
     vector: np.ndarray
     value: float
+    aside: float  # another number that was told with it
     trace: tuple[float, ...]
     edges: np.ndarray  # −1 or 1 where the place lies on the lower or upper edge
     blind: bool  # whether a place was met where the objective was not finite
@@ -60,7 +61,7 @@ class Climbers:
         self.near, self.far = np.zeros((slots, 3)), np.zeros((slots, 3))
         self.tried, self.restarts = np.zeros(slots, dtype=int), np.zeros(slots, dtype=int)
         self.best, self.best_slope = np.zeros((slots, size)), np.zeros((slots, size))
-        self.best_value = np.full(slots, -np.inf)
+        self.best_value, self.aside = np.full(slots, -np.inf), np.zeros(slots)
         self.blind = np.zeros(slots, dtype=bool)
         self.traces: list[list[float]] = [[] for _ in range(slots)]
 
@@ -82,10 +83,10 @@ class Climbers:
         """Where to evaluate next."""
         return np.clip(self.trial, self.low, self.high)
 
-    def told(self, values: np.ndarray, gradients: np.ndarray) -> dict[int, End]:
+    def told(self, values: np.ndarray, gradients: np.ndarray, asides: np.ndarray) -> dict[int, End]:
         """Go on with what was found there; the searches that ended, by slot, which are empty now.
 
-        Also where nothing was asked: what stands in empty slots is ignored.
+        What stands in empty slots is ignored. `asides` are kept with the best places.
         """
         inside = self.points()
         gradients = gradients * self.free
@@ -94,7 +95,7 @@ class Climbers:
         self.blind |= busy & ~finite
         better = busy & finite & (values > self.best_value)
         self.best_value[better], self.best[better] = values[better], inside[better]
-        self.best_slope[better] = gradients[better]
+        self.best_slope[better], self.aside[better] = gradients[better], asides[better]
         excess = self.trial - inside
         with np.errstate(invalid="ignore"):
             slope = np.where(excess == 0, -gradients / self.count[:, None], excess)
@@ -241,7 +242,8 @@ class Climbers:
         value, vector = float(self.best_value[slot]), self.best[slot].copy()
         edges = self._edges(slot)
         self.problems[slot] = None
-        return End(outcome, vector, value, trace, edges, bool(self.blind[slot]))
+        aside, blind = float(self.aside[slot]), bool(self.blind[slot])
+        return End(outcome, vector, value, aside, trace, edges, blind)
 
 
 def _between(near: np.ndarray, far: np.ndarray) -> np.ndarray:

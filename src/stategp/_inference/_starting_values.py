@@ -81,20 +81,27 @@ class Openings:
             summands = _summands(parameters)
             for parameter, started in zip(parameters, all_parameters(same), strict=True):
                 role = None if parameter.given else parameter.role
-                self.entries.append((latent, role, summands, np.asarray(parameter.value)))
+                self.entries.append((latent, role, summands))
                 if started.learned:
                     real = started.constraint == "real"
                     size = started.value.size
                     self.learned.append((latent, started.role if real else None, size))
 
-    def values(self, data: Observations, stretches: Sequence[float]) -> list[list[np.ndarray]]:
-        """For each stretch, the values of all parameters in the order of the fields."""
+    def values(
+        self, given: list[np.ndarray], data: Observations, stretches: Sequence[float]
+    ) -> list[list[np.ndarray]]:
+        """For each stretch, the values of all parameters in the order of the fields.
+
+        `given` are those of the model, some of which will do.
+        """
+        if all(role is None for _, role, _ in self.entries):
+            return [given]
         guesses, found = _guesses(self.model, data), []
         for stretch in stretches:
             for guess in guesses:
                 guess.stretch = stretch
             numbers = []
-            for latent, role, summands, value in self.entries:
+            for (latent, role, summands), value in zip(self.entries, given, strict=True):
                 number = None if role is None else guesses[latent].value(role, summands)
                 numbers.append(value if number is None else np.full(value.shape, float(number)))
             found.append(numbers)

@@ -15,9 +15,9 @@ from stategp._fitting import (
     learn_many,
     settings_of,
 )
+from stategp._forecasting import Raw, read_long, read_pairs, read_series
 from stategp._many._collecting import collect
 from stategp._many._posteriors import ManyPosteriors
-from stategp._many._reading import Raw, read_series
 from stategp._models import GP
 from stategp._posteriors import Posterior
 from stategp._runtime import refuse_traced
@@ -83,7 +83,13 @@ def fit_many(
         "trials": trials,
         "weights": weights,
     }
-    source, raws = read_series(data, by, time, target, columns, date_format)
+    if by is None:
+        for name in (name for name, column in columns.items() if column is not None):
+            raise ValueError(f"{name} is the name of a column, and needs a frame and `by`")
+        source, raws = read_pairs(data)
+    else:
+        long = read_long(data, by, time, target)
+        source, raws = read_series(long, time, target, columns, date_format)
     observed = [_observed(model, raw) for raw in raws]
     good = [n for n, series in enumerate(observed) if isinstance(series, Observations)]
     items = [Item(model, series) for series in observed if isinstance(series, Observations)]

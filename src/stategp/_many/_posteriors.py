@@ -1,37 +1,36 @@
 """What many series taught: a table, predictions for all, and the posterior of each."""
 
 import dataclasses
-import warnings
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from stategp._data import Observations, distinct_inputs, relative_inputs
+from stategp._data import Bundle, distinct_inputs, relative_inputs
 from stategp._files import save
 from stategp._fitting import Asked, Template, condition, moments_together
 from stategp._forecasting import (
+    Answer,
     Key,
+    LongForm,
+    after,
+    answer_frame,
     as_levels,
-    continued,
+    asked_rows,
     distribution_columns,
+    each_ahead,
     failure_frame,
     function_columns,
     long_frame,
     normal_columns,
-    read_long,
     shown_key,
     text_series,
-    time_column,
-    times_series,
 )
 from stategp._inference import FitResult
 from stategp._many._names import names_of
-from stategp._many._reading import LongForm
 from stategp._models import GP
 from stategp._posteriors import Posterior, marginals_at
-from stategp._story import user_units
 
 
 @dataclasses.dataclass(eq=False)
@@ -66,9 +65,7 @@ class ManyPosteriors:
     log_likelihoods: np.ndarray
     results: tuple[FitResult | None, ...]
     problems: tuple[str, ...]
-    counts: np.ndarray  # observations of each series
-    origins: tuple[int | float, ...]
-    columns: np.ndarray  # x (from the origin), y, extra and weights of all series, side by side
+    data: Bundle
     kept: dict[int, Posterior]
 
     @cached_property
@@ -85,10 +82,6 @@ class ManyPosteriors:
         sizes = [sum(v.size for v in template.values) for template in self._templates]
         taken = [0 if which < 0 else sizes[which] for which in self.which.tolist()]
         return np.concatenate([[0], np.cumsum(taken)]).astype(int)
-
-    @cached_property
-    def _rows(self) -> np.ndarray:
-        return np.concatenate([[0], np.cumsum(self.counts)]).astype(int)
 
     # --- one series --------------------------------------------------------------------------
 
@@ -121,31 +114,19 @@ class ManyPosteriors:
         if self.which[number] < 0:
             key = shown_key(self.names[number])
             raise ValueError(f"series {key!r} could not be fitted: {self.problems[number]}")
-        data = self._data(number)
+        data = self.data[number]
         model = self._templates[self.which[number]].with_values(self._values(number))
         name, extra = model.likelihood.extra, np.asarray(data.extra)
         extras: dict[str, Any] = {} if name is None else {name: extra}
-        x = user_units(np.asarray(data.x), data.origin, len(data))
         posterior: Posterior = condition(
-            model, x, data.y, inducing="data", weights=np.asarray(data.weights),
-            progress=False, **extras,
+            model, self.data.inputs(number), data.y, weights=np.asarray(data.weights),
+            inducing="data", progress=False, **extras,
         )  # fmt: skip
         return dataclasses.replace(posterior, fit_result=self.results[number])
 
-    def _data(self, number: int) -> Observations:
-        rows = slice(self._rows[number], self._rows[number + 1])
-        x, y, extra, weights = (np.array(column[rows]) for column in self.columns)
-        made: Any = Observations
-        data: Observations = made(x, y, extra, weights, self.origins[number])
-        return data
-
     def _values(self, number: int) -> list[np.ndarray]:
-        flat, position = self.values, self.starts[number]
-        found = []
-        for value in self._templates[self.which[number]].values:
-            found.append(flat[position : position + value.size].reshape(value.shape))
-            position += value.size
-        return found
+        flat = self.values[self.starts[number] : self.starts[number + 1]]
+        return self._templates[self.which[number]].shaped(flat)
 
     # --- all series --------------------------------------------------------------------------
 
@@ -165,12 +146,12 @@ class ManyPosteriors:
                 numbers = np.concatenate([np.ravel(v) for v in self._values(number)])
                 for name, value in zip(named[which], numbers, strict=True):
                     columns[name][number] = value
-        kind, by = self._kind, self.source.by
+        kind, by = self._form.kind, self._form.by
         words = [self._status(number) for number in range(len(self))]
         converged = [result is not None and result.converged for result in self.results]
         steps = np.array([0 if result is None else result.steps for result in self.results])
         first = {
-            "observations": self.counts,
+            "observations": self.data.counts,
             "log_likelihood": self.log_likelihoods,
             "converged": np.array(converged),
             "steps": steps,
@@ -183,7 +164,7 @@ class ManyPosteriors:
         """A frame with a row for each series that could not be fitted, and the problem."""
         failed = np.flatnonzero(self.which < 0).tolist()
         keys, problems = [self.names[n] for n in failed], [self.problems[n] for n in failed]
-        return failure_frame(self._kind, self.source.by, keys, problems)
+        return failure_frame(self._form.kind, self._form.by, keys, problems)
 
     def predict(self, frame: Any = None, *, levels: Any = 0.95, of: str = "observation") -> Any:
         """A frame with the mean and an interval for each row of a long frame.
@@ -192,17 +173,13 @@ class ManyPosteriors:
         Rows of series that could not be fitted are empty. Options are those of
         `Forecaster.predict`.
         """
-        source = self.source
         if frame is None:
-            asked = {n: self._user_x(n) for n in np.flatnonzero(self.which >= 0).tolist()}
-            return self._frame(asked, *_one_after_another(asked), levels, of)
-        long = read_long(frame, source.by, source.time, source.target)
-        instants = time_column(long.table, source.time, source.axis.zone, source.axis.layout)
-        x = source.axis.numbers(instants, f"column {source.time!r}")
-        numbers = [self._number(key) for key in long.keys]
-        rows = dict(zip(numbers, long.rows, strict=True))
+            asked = {n: self.data.inputs(n) for n in np.flatnonzero(self.which >= 0).tolist()}
+            return answer_frame(self._form, self.names, self._answers(asked, levels, of))
+        long, x = asked_rows(self._form, frame)
+        rows = {self._number(key): where for key, where in long}
         asked = {number: x[where] for number, where in rows.items()}
-        return self._frame(asked, rows, len(x), levels, of)
+        return answer_frame(self._form, self.names, self._answers(asked, levels, of), rows)
 
     def forecast(
         self, horizon: Any, *, every: Any = None, levels: Any = 0.95, of: str = "observation"
@@ -212,19 +189,9 @@ class ManyPosteriors:
         Horizon and steps are those of `Forecaster.forecast`, for each series by itself. Series that
         could not be fitted, or end after the horizon, are left out; of the latter a warning tells.
         """
-        asked, problems = {}, []
-        for number in np.flatnonzero(self.which >= 0).tolist():
-            try:
-                asked[number] = self._after(number, horizon, every)
-            except ValueError as error:
-                problems.append((shown_key(self.names[number]), str(error)))
-        if problems and not asked:
-            raise ValueError(problems[0][1])
-        if problems:
-            key, words = problems[0]
-            more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-            warnings.warn(f"no forecast for series {key!r}{more}: {words}", stacklevel=2)
-        return self._frame(asked, *_one_after_another(asked), levels, of)
+        good = np.flatnonzero(self.which >= 0).tolist()
+        asked = each_ahead(self.names, good, lambda n: self._after(n, horizon, every), depth=2)
+        return answer_frame(self._form, self.names, self._answers(asked, levels, of))
 
     def predict_f(self, x: Any) -> dict[Any, tuple[np.ndarray, np.ndarray]]:
         """Mean and variance of f by key, at points that are the same for all or given by key."""
@@ -256,31 +223,24 @@ class ManyPosteriors:
         return "converged: nothing was to be learned" if result is None else result.message
 
     @property
-    def _kind(self) -> str:
+    def _form(self) -> LongForm:
         if not self.source.kind:
             raise ImportError(
                 "frames need narwhals, and pandas, polars or pyarrow: pip install them"
             )
-        return self.source.kind
-
-    def _user_x(self, number: int) -> np.ndarray:
-        data = self._data(number)
-        return user_units(np.asarray(data.x), data.origin, len(data))
+        return self.source
 
     def _after(self, number: int, horizon: Any, every: Any) -> np.ndarray:
-        axis, data = self.source.axis, self._data(number)
+        data = self.data[number]
         x = distinct_inputs(np.asarray(data.x))
-        if axis.dates:
-            return continued(x + float(data.origin), axis, horizon, every)
-        steps = continued(x, axis, horizon, every)
-        return user_units(steps, data.origin, len(steps) if np.all(steps % 1 == 0) else 0)
+        return after(x, data.origin, self.source.axis, horizon, every)
 
     def _moments(self, asked: dict[int, np.ndarray]) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """Of f at points of series, all at once but for those whose posterior was kept."""
         together = [n for n in asked if self.which[n] >= 0 and n not in self.kept]
         queries = []
         for number in together:
-            data = self._data(number)
+            data = self.data[number]
             x = relative_inputs("x", asked[number], data.origin)
             template = self._templates[self.which[number]]
             queries.append(Asked(template, self._values(number), data, x))
@@ -291,60 +251,31 @@ class ManyPosteriors:
                 found[number] = np.asarray(mean), np.asarray(variance)
         return found
 
-    def _frame(
-        self,
-        asked: dict[int, np.ndarray],
-        rows: dict[int, np.ndarray],
-        count: int,
-        levels: Any,
-        of: str,
-    ) -> Any:
+    def _answers(self, asked: dict[int, np.ndarray], levels: Any, of: str) -> dict[int, Answer]:
         if of not in ("observation", "function"):
             raise ValueError(f"of must be 'observation' or 'function', got {of!r}")
         wanted = as_levels(levels)
-        good = {n: x for n, x in asked.items() if self.which[n] >= 0}
-        columns: dict[str, np.ndarray] = {}
-        x_all, keys = np.zeros(count), [self.names[0]] * count
-        for number, where in rows.items():
-            x_all[where] = asked[number]
-            for row in where.tolist():
-                keys[row] = self.names[number]
-        for number, found in self._columns(good, wanted, of):
-            for name, numbers in found.items():
-                columns.setdefault(name, np.full(count, np.nan))[rows[number]] = numbers
-        source = self.source
-        whole = all(np.asarray(x).dtype.kind == "i" for x in asked.values())
-        if whole and not source.axis.dates:
-            x_all = x_all.astype(np.int64)
-        times = times_series(self._kind, source.axis, source.time, x_all)
-        return long_frame(self._kind, source.by, keys, [times], columns)
-
-    def _columns(
-        self, asked: dict[int, np.ndarray], levels: tuple[float, ...], of: str
-    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-        together = {n: x for n, x in asked.items() if n not in self.kept}
+        together = {n: x for n, x in asked.items() if self.which[n] >= 0 and n not in self.kept}
+        answers: dict[int, Answer] = {}
         for number, (mean, variance) in self._moments(together).items():
             if of == "observation":
-                variance = variance + self._noise(number)
-            yield number, normal_columns("", mean, np.maximum(variance, 0.0), levels)
+                noise = self._templates[self.which[number]].noise(self._values(number))
+                variance = variance + noise
+            found = normal_columns("", mean, np.maximum(variance, 0.0), wanted)
+            answers[number] = asked[number], found
         for number in asked:
-            if number in together:
-                continue
-            posterior = self.kept[number]
-            if of == "function":
-                yield number, function_columns(posterior, asked[number], levels)
-                continue
-            name, extra = posterior.model.likelihood.extra, np.asarray(posterior.data.extra)
-            usual = {} if name in (None, "noise_variance") else {name: float(np.median(extra))}
-            there = marginals_at(posterior, asked[number], **usual)
-            yield number, distribution_columns(there, levels)
+            if number in self.kept:
+                answers[number] = asked[number], self._kept(number, asked[number], wanted, of)
+            elif self.which[number] < 0:
+                answers[number] = asked[number], {}
+        return dict(sorted(answers.items()))
 
-    def _noise(self, number: int) -> float:
-        return self._templates[self.which[number]].noise(self._values(number))
-
-
-def _one_after_another(asked: dict[int, np.ndarray]) -> tuple[dict[int, np.ndarray], int]:
-    """The rows of each series in a frame of all, and their number."""
-    ends = np.cumsum([len(x) for x in asked.values()]).astype(int)
-    rows = {n: np.arange(end - len(asked[n]), end) for n, end in zip(asked, ends, strict=True)}
-    return rows, int(ends[-1]) if len(ends) else 0
+    def _kept(
+        self, number: int, x: np.ndarray, levels: tuple[float, ...], of: str
+    ) -> dict[str, np.ndarray]:
+        posterior = self.kept[number]
+        if of == "function":
+            return function_columns(posterior, x, levels)
+        name, extra = posterior.model.likelihood.extra, np.asarray(posterior.data.extra)
+        usual = {} if name in (None, "noise_variance") else {name: float(np.median(extra))}
+        return distribution_columns(marginals_at(posterior, x, **usual), levels)

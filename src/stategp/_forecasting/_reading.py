@@ -7,22 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stategp._forecasting import (
-    Instants,
-    Key,
-    Long,
-    TimeAxis,
-    installed_kind,
-    months_apart,
-    number_column,
-    read_long,
-    taken,
-    time_column,
-)
+from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._frames import installed_kind, number_column, time_column
+from stategp._forecasting._instants import Instants
+from stategp._forecasting._long import Key, Long, taken
+from stategp._forecasting._steps import months_apart
 
 
 class LongForm(NamedTuple):
-    """Where series came from, for answers in the same form."""
+    """The columns that series came from, for answers in the same form."""
 
     by: tuple[str, ...]
     time: str
@@ -42,18 +35,23 @@ class Raw(NamedTuple):
 
 
 def read_series(
-    data: Any, by: Any, time: str, target: str, columns: dict[str, str | None], layout: str | None
+    long: Long,
+    time: str,
+    target: str,
+    columns: dict[str, str | None],
+    layout: str | None,
+    axis: TimeAxis | None = None,
 ) -> tuple[LongForm, list[Raw]]:
-    """The series of a long frame, or of a dictionary or list of pairs (x, y)."""
+    """The series of a long frame; `columns` are others to read, by what they are for.
+
+    The axis is that of all series, unless one is given.
+    """
     named = {name: column for name, column in columns.items() if column is not None}
-    if by is None:
-        return _from_pairs(data, named)
-    long = read_long(data, by, time, target)
     for name in (time, target, *named.values()):
         if name not in long.table.columns:
             number_column(long.table, name)  # says which columns there are
     instants = _each(long, lambda table: time_column(table, time, layout=layout))
-    axis = _axis([found for found in instants if isinstance(found, Instants)])
+    axis = axis or _axis([found for found in instants if isinstance(found, Instants)])
     y = _each(long, partial(_numbers, target))
     extras = {name: _each(long, partial(_numbers, column)) for name, column in named.items()}
     found = []
@@ -110,9 +108,8 @@ def _try(read: Callable[[Any], Any], part: Any) -> Any:
         return str(error)
 
 
-def _from_pairs(data: Any, named: dict[str, Any]) -> tuple[LongForm, list[Raw]]:
-    for name in named:
-        raise ValueError(f"{name} is the name of a column, and needs a frame and `by`")
+def read_pairs(data: Any) -> tuple[LongForm, list[Raw]]:
+    """The series of a dictionary or list of pairs (x, y)."""
     if isinstance(data, Mapping):
         pairs = list(data.items())
     elif isinstance(data, Sequence) and not isinstance(data, str):
