@@ -198,12 +198,17 @@ class _Learning:
             for number, member, end in zip(numbers, members, ends, strict=True):
                 if not stopped and self._needs_care(end):
                     continue  # it is fitted alone
-                larger = None if stopped else _larger(member, end)
+                learned = self._learned(member, end, None)
+                try:
+                    larger = None if stopped else _larger(member, end)
+                except ValueError as error:  # more harmonics than anyone would want
+                    larger = None
+                    learned = _unresolved(learned, str(error))
                 if larger is not None:
                     again.append((number, larger))
                     self.count.done -= 1
                 else:
-                    self.found[number] = self._learned(member, end, None)
+                    self.found[number] = learned
             self.stopped = stopped
             numbers, members = [n for n, _ in again], [member for _, member in again]
 
@@ -280,6 +285,12 @@ def _remarks(member: Member, values: Values, end: End) -> list[str]:
     return remarks_at(template.model, values, end.edges, span)
 
 
+def _unresolved(learned: Learned, remark: str) -> Learned:
+    assert learned.result is not None
+    result = learned.result.with_remarks(remark, outcome=Outcome.unresolved)
+    return learned._replace(result=result)
+
+
 def _larger(member: Member, end: End | None) -> Member | None:
     """The same series with a kernel that follows its parameters, if it needs a larger state."""
     if end is None or end.outcome is not Outcome.converged:
@@ -288,10 +299,7 @@ def _larger(member: Member, end: End | None) -> Member | None:
     if not any(_adapts(kernel) for kernel in kernels):
         return None
     model = member.template.with_values(member.found(end))
-    try:
-        refined = larger_kernels(model.kernels)
-    except ValueError:  # more harmonics than anyone would want: `fit` says so
-        return None
+    refined = larger_kernels(model.kernels)
     if refined is None:
         return None
     moved = GP(tuple(refined), model.likelihood, model.means)

@@ -69,7 +69,8 @@ class Panel:
         if number is None:
             shown = [repr(shown_key(one)) for one in self.keys[:5]]
             some = ", ".join(shown) + (", …" * (len(self.keys) > 5))
-            raise KeyError(f"there is no series {key!r}; there are {some}")
+            name = shown_key(key) if isinstance(key, tuple) else key
+            raise KeyError(f"there is no series {name!r}; there are {some}")
         if self.problems[number]:
             raise ValueError(f"series {key!r} could not be fitted: {self.problems[number]}")
         return number

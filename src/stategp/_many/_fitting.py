@@ -24,7 +24,7 @@ from stategp._runtime import refuse_traced
 
 
 def fit_many(
-    model: GP,
+    model: Any,
     data: Any,
     *,
     by: Any = None,

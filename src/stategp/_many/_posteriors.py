@@ -105,7 +105,8 @@ class ManyPosteriors:
         number = self._numbers.get(key if isinstance(key, tuple) else (key,))
         if number is None:
             some = ", ".join(map(repr, self.keys()[:5])) + (", …" * (len(self) > 5))
-            raise KeyError(f"there is no series {key!r}; there are {some}")
+            name = shown_key(key) if isinstance(key, tuple) else key
+            raise KeyError(f"there is no series {name!r}; there are {some}")
         return number
 
     def _posterior(self, number: int) -> Posterior:
