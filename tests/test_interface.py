@@ -20,11 +20,21 @@ POSTERIORS = [
     "Certificate",
     "DeepPosterior",
     "FitResult",
+    "ManyPosteriors",
     "Outcome",
     "Posterior",
 ]
 DOORS = ["Effect", "Event", "Forecaster", "GPClassifier", "GPRegressor", "Holidays", "Parameter"]
-FUNCTIONS = ["condition", "fit", "fixed", "load", "log_posterior", "parameter", "register"]
+FUNCTIONS = [
+    "condition",
+    "fit",
+    "fit_many",
+    "fixed",
+    "load",
+    "log_posterior",
+    "parameter",
+    "register",
+]
 RUNTIME = ["describe_runtime"]
 EXPRESSIONS = ["parse_kernel", "write_kernel"]
 MODULES = [

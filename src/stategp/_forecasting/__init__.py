@@ -6,6 +6,7 @@ from stategp._forecasting._answers import (
     as_levels,
     distribution_columns,
     function_columns,
+    no_columns,
     normal_columns,
 )
 from stategp._forecasting._axis import TimeAxis
@@ -87,6 +88,7 @@ __all__ = [
     "looks_like_number",
     "mase",
     "msis",
+    "no_columns",
     "normal_columns",
     "number_column",
     "pinball",

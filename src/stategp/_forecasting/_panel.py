@@ -9,7 +9,7 @@ import numpy as np
 
 from stategp._data import Bundle, distinct_inputs, relative_inputs
 from stategp._fitting import Asked, Template, condition, moments_together
-from stategp._forecasting._answers import as_levels, distribution_columns
+from stategp._forecasting._answers import as_levels, distribution_columns, no_columns
 from stategp._forecasting._averages import Average, Part
 from stategp._forecasting._choosing import Choice, as_chosen, widening
 from stategp._forecasting._frames import as_frame, number_column, time_column
@@ -137,7 +137,8 @@ class Panel:
                 found = self.alone[number].predict(long.part(place), **options)
                 answers[number] = self._read(found)
             elif self.problems[number]:
-                answers[number] = x[where], {}
+                levels = as_levels(options.get("levels", 0.95))
+                answers[number] = x[where], no_columns(len(where), levels)
             else:
                 asked[number] = x[where]
         return answer_frame(self.form, self.keys, answers | self._answers(asked, **options), rows)

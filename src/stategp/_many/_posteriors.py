@@ -23,6 +23,7 @@ from stategp._forecasting import (
     failure_frame,
     function_columns,
     long_frame,
+    no_columns,
     normal_columns,
     shown_key,
     text_series,
@@ -268,7 +269,7 @@ class ManyPosteriors:
             if number in self.kept:
                 answers[number] = asked[number], self._kept(number, asked[number], wanted, of)
             elif self.which[number] < 0:
-                answers[number] = asked[number], {}
+                answers[number] = asked[number], no_columns(len(asked[number]), wanted)
         return dict(sorted(answers.items()))
 
     def _kept(
