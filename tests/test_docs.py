@@ -74,6 +74,11 @@ def check(page: str, names: dict) -> None:
         assert np.allclose(names["probabilities"].sum(axis=1), 1)
         before, after = (p.predict_f([300.0])[0] for p in (names["posterior"], names["same"]))
         assert before == after
+    if page == "many":
+        others = names["borrowed"][["north", "south"]]
+        far = abs(np.log(names["alone"]["new"] / others.mean()))
+        assert abs(np.log(names["borrowed"]["new"] / others.mean())) < far / 3
+        assert len(names["forecast"]) == 3 * 14
     if page == "forecasting":
         assert {"trend", "weekly", "weekly_upper_95"} <= set(names["parts"].columns)
         assert list(names["flagged"].columns) == ["ds", "y", "probability", "outlier"]

@@ -44,7 +44,7 @@ def main():
     found = run(frame)
     seconds = time.perf_counter() - began
     done = int(found["unique_id"].nunique() if "unique_id" in found else found.index.nunique())
-    record = {"seconds": seconds, "series": done, "versions": versions(["statsforecast", "numpy"])}
+    record = {"seconds": seconds, "series": done, "versions": versions("statsforecast", "numpy")}
     print(json.dumps(record), flush=True)
 
 

@@ -1,7 +1,6 @@
 """The hyperparameters of many series: together where they can be, else one by one."""
 
 import dataclasses
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -11,11 +10,13 @@ import numpy as np
 
 from stategp._data import Observations
 from stategp._fitting._automatic import EXACT_STRETCHES, exact_is_cheaper
+from stategp._fitting._counter import Counter
 from stategp._fitting._methods import find_method
 from stategp._fitting._remarks import FAR, remarks_at
 from stategp._fitting._requests import NotConvergedWarning
 from stategp._fitting._settings import Settings, choose_settings
-from stategp._fitting._sharing import Limits, climber, share_prior, share_values
+from stategp._fitting._shared_prior import share_prior
+from stategp._fitting._sharing import Limits, climber, share_values
 from stategp._fitting._task import larger_kernels
 from stategp._fitting._templates import Template, Values
 from stategp._fitting._together import Member, member_at, member_of
@@ -55,32 +56,9 @@ class Item(NamedTuple):
 def goes_together(model: GP, options: dict[str, Any]) -> bool:
     """Whether series of this model can be fitted side by side: exact, with one state for each."""
     plain = set(options) <= {"max_steps", "tolerance", "inducing"}
-    exact = options.get("inducing", "auto") in ("auto", "data")
+    inducing = options.get("inducing", "auto")
+    exact = isinstance(inducing, str) and inducing in ("auto", "data")
     return plain and exact and type(model.likelihood) is Gaussian and len(model.kernels) == 1
-
-
-class Counter:
-    """One line on standard error: how many series are done."""
-
-    def __init__(self, show: Progress, total: int, what: str = "series"):
-        self.show, self.total, self.done, self.words = show, total, 0, "fitted"
-        self.what = what
-        self.began, self.last = time.perf_counter(), 0.0
-
-    def __call__(self, ended: int) -> None:
-        self.done += ended
-        now = time.perf_counter()
-        if self.show.visible and now - self.last > 0.2:
-            self.last, self.show.shown = now, True
-            speed = self.done / max(now - self.began, 1e-9)
-            self.show.show(
-                f"{self.words} {self.done:,} of {self.total:,} series, {speed:.3g} a second"
-            )
-
-    def again(self, words: str, total: int) -> None:
-        """What is counted next."""
-        self.words, self.total, self.done = words, total, 0
-        self.began = time.perf_counter()
 
 
 def settings_of(model: GP, options: dict[str, Any]) -> Settings:

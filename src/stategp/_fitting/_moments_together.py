@@ -15,9 +15,12 @@ from stategp._fitting._templates import Template, Values
 from stategp._inference import Rows, Size, batched_moments, rows_of, slots_for
 from stategp._runtime import on_device
 
+_FEW = 1024  # points up to which sizes are far apart: a sweep takes those that fill up, too
+_ENTRIES = 16_000_000  # numbers in the covariances of a batch, at most
+
 
 class Asked(NamedTuple):
-    """A series with learned values, and points (in the user's units) where f is wanted."""
+    """A series with learned values, and the points where f is wanted."""
 
     template: Template
     values: Values
@@ -34,7 +37,8 @@ def moments_together(asked: Sequence[Asked]) -> list[tuple[np.ndarray, np.ndarra
         buckets.setdefault((one.template.kind, plan.size), []).append(number)
     for (_, size), numbers in buckets.items():
         template = asked[numbers[0]].template
-        slots = slots_for(Size(size.points, 4 * size.points), template.dim, len(numbers))
+        pairs = Size(size.points, 4 * size.points)  # of states
+        slots = slots_for(pairs, template.dim, len(numbers), _ENTRIES)
         for begin in range(0, len(numbers), slots):
             some = numbers[begin : begin + slots]
             filled = [*some, *[some[-1]] * (slots - len(some))]
@@ -72,7 +76,7 @@ class _Plan(NamedTuple):
         weights = np.concatenate([np.asarray(data.weights), nothing])
         columns: list[Any] = [column[order] for column in (x, y, extra, weights)]
         together = Observations(columns[0], columns[1], columns[2], columns[3], data.origin)
-        rows, size = rows_of(together)
+        rows, size = rows_of(together, few=_FEW)
         # With no use for equal steps, all sizes have one program.
         rows, size = rows._replace(lengths=np.zeros(1)), Size(size.points, 1)
         places = np.empty(len(order), dtype=int)

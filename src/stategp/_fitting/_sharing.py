@@ -1,9 +1,7 @@
-"""Hyperparameters that many series share: one value for all, or a prior that is learned.
+"""Hyperparameters that have one value for many series.
 
 Levels and slopes of mean functions say where a series is, and stay its own. Everything else is
-shared in the coordinates of searches, logarithms of what is positive. A prior there is a normal
-density with a mean and a deviation for each coordinate, found by expectation–maximisation with the
-posterior of each series approximated by a Gaussian (Laplace).
+shared, in the coordinates of searches.
 """
 
 import dataclasses
@@ -33,14 +31,8 @@ from stategp.parameters import (
     with_value,
     with_vector,
 )
-from stategp.priors import LogNormal, Normal
 
 OWN = ("level", "slope", "centre")  # roles of parameters that every series has for itself
-_ROUNDS = 30
-_SETTLED = 0.01  # change of the prior, in its deviations, at which it counts as found
-_LEAST, _MOST = 0.02, 5.0  # deviations of the prior
-_APART = 1e-4  # for second derivatives, in the scale of a coordinate
-
 Climb = Callable[[Sequence[Member]], tuple[list[End | None], bool]]
 
 
@@ -65,9 +57,6 @@ class Shared(NamedTuple):
     members: list[Member]
     ends: list[End | None]
     result: FitResult | None  # of the search for what is shared, if it was one
-
-
-# --- one value for all -----------------------------------------------------------------------
 
 
 def share_values(members: list[Member], limits: Limits, report: Any, tell: Tell) -> Shared:
@@ -149,10 +138,10 @@ def _without_priors(
     template: Template, common: np.ndarray
 ) -> tuple[Template, Callable[[np.ndarray], tuple[float, np.ndarray]]]:
     """The template without the priors of what is shared, and these, to be counted once."""
-    flags = _flags(template, common)
+    flags = flags_of(template, common)
     shared, own = iter(flags), iter(flags)
-    only = map_parameters(lambda p: _replace(p) if not next(shared) else p, template.model)
-    rest = map_parameters(lambda p: _replace(p) if next(own) else p, template.model)
+    only = map_parameters(lambda p: with_prior_of(p) if not next(shared) else p, template.model)
+    rest = map_parameters(lambda p: with_prior_of(p) if next(own) else p, template.model)
     only = bare(only, learning=True)
     if not any(parameter.prior is not None for parameter in all_parameters(only)):
         return Template(template.given, rest), lambda vector: (0.0, np.zeros(len(vector)))
@@ -168,11 +157,11 @@ def _without_priors(
     return Template(template.given, rest), prior
 
 
-def _replace(parameter: Parameter, prior: Any = None) -> Parameter:
+def with_prior_of(parameter: Parameter, prior: Any = None) -> Parameter:
     return dataclasses.replace(parameter, prior=prior)
 
 
-def _flags(template: Template, common: np.ndarray) -> list[bool]:
+def flags_of(template: Template, common: np.ndarray) -> list[bool]:
     """Whether each parameter of the model is learned and shared."""
     flags, position = [], 0
     for parameter in all_parameters(template.model):
@@ -183,7 +172,7 @@ def _flags(template: Template, common: np.ndarray) -> list[bool]:
 
 def _with_fixed(template: Template, values: Values) -> GP:
     """The model of the user with what is shared fixed."""
-    flags = iter(_flags(template, ~np.isin(template.roles, OWN)))
+    flags = iter(flags_of(template, ~np.isin(template.roles, OWN)))
     left = iter(values)
 
     def fix(old: Parameter) -> Parameter:
@@ -193,114 +182,3 @@ def _with_fixed(template: Template, values: Values) -> GP:
         return dataclasses.replace(with_value(old, on_device(value)), learned=False, prior=None)
 
     return map_parameters(fix, template.given)
-
-
-# --- a prior for all -------------------------------------------------------------------------
-
-
-def share_prior(members: list[Member], limits: Limits, tell: Tell) -> Shared:
-    """Each series with its own hyperparameters, under a prior that all of them teach."""
-    template = members[0].template
-    common = _taught(template)
-    climb = climber(limits, tell)
-    ends, stopped = climb(members)
-    known = [n for n, end in enumerate(ends) if _sound(end)]
-    if not common.any() or len(known) < 2 or stopped:
-        return Shared(template.given, template, members, ends, None)
-    found = np.stack([_vector(members[n], ends[n]) for n in known])
-    centre = np.median(found, axis=0)
-    spread = np.clip(1.4826 * np.median(np.abs(found - centre), axis=0), 0.3, _MOST)
-    for _ in range(_ROUNDS):
-        model = _with_prior(template, centre, spread, template.model)
-        under = Template(_with_prior(template, centre, spread, template.given), model)
-        members = [
-            _nearer(member, under, end, np.where(common, centre, np.nan))
-            for member, end in zip(members, ends, strict=True)
-        ]
-        ends, stopped = climb(members)
-        known = [n for n, end in enumerate(ends) if _sound(end)]
-        if stopped or len(known) < 2:
-            break
-        found = np.stack([_vector(members[n], ends[n]) for n in known])
-        blurred = _variances([members[n] for n in known], found, spread)
-        moved = np.mean(found, axis=0)
-        wider = np.sqrt(np.mean((found - moved) ** 2 + blurred, axis=0))
-        wider = np.clip(wider, _LEAST, _MOST)
-        change = np.maximum(np.abs(moved - centre) / wider, np.abs(np.log(wider / spread)))
-        centre, spread = moved, wider
-        if np.all(change[common] < _SETTLED):
-            break
-    return Shared(under.given, under, members, ends, None)
-
-
-def _taught(template: Template) -> np.ndarray:
-    """The coordinates whose prior is learned: not those that have one already."""
-    has = [
-        parameter.prior is not None
-        for parameter in all_parameters(template.model)
-        if parameter.learned
-        for _ in range(math.prod(parameter.value.shape))
-    ]
-    return ~np.isin(template.roles, OWN) & ~np.array(has, dtype=bool)
-
-
-def _sound(end: End | None) -> bool:
-    return end is not None and math.isfinite(end.value)
-
-
-def _vector(member: Member, end: End | None) -> np.ndarray:
-    assert end is not None
-    return end.vector * member.scales
-
-
-def _nearer(member: Member, under: Template, end: End | None, centre: np.ndarray) -> Member:
-    """The search of the next round: from where the last ended, or from the middle of the prior."""
-    member = member._replace(template=under, leaves=under.leaves)
-    first = member.template.vector(member.values) if end is None else _vector(member, end)
-    middle = np.where(np.isnan(centre), first, centre)
-    values = member.template.at(member.values, first)
-    return member_at(member, values, [first, middle])
-
-
-def _variances(members: list[Member], found: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """Of the coordinates given each series, by the curvature of its objective."""
-    size = found.shape[1]
-    ensemble = Ensemble(members)
-    _, here = ensemble(found)
-    curvature = np.zeros((len(members), size, size))
-    apart = _APART * np.median([member.scales for member in members], axis=0)
-    for number in range(size):
-        there = found.copy()
-        there[:, number] += apart[number]
-        curvature[:, number] = (here - ensemble(there)[1]) / apart[number]
-    curvature = (curvature + np.swapaxes(curvature, 1, 2)) / 2
-    curvature = np.where(np.isfinite(curvature), curvature, 0.0)
-    values, vectors = np.linalg.eigh(curvature)
-    # The prior alone curves that much; where differences say less they are rounding.
-    values = np.maximum(values, (1 / np.max(spread)) ** 2)
-    return np.einsum("sik,sk,sik->si", vectors, 1 / values, vectors)
-
-
-def _with_prior(template: Template, centre: np.ndarray, spread: np.ndarray, model: GP) -> GP:
-    """The model with normal priors in the coordinates of searches.
-
-    A log-normal density has its mode, as a density of the value, a squared spread below the median:
-    with the median that much higher it is the normal density of the logarithm.
-    """
-    flags = _flags(template, _taught(template))
-    position, marks = 0, iter(zip(all_parameters(template.model), flags, strict=True))
-
-    def attach(old: Parameter) -> Parameter:
-        nonlocal position
-        like, shared = next(marks)
-        size = math.prod(like.value.shape) if like.learned else 0
-        middle, width = centre[position : position + size], spread[position : position + size]
-        position += size
-        if not shared:
-            return old
-        m, s = (float(np.mean(middle)), float(np.sqrt(np.mean(width**2))))
-        if like.constraint == "positive":
-            return _replace(old, LogNormal(math.exp(m + s**2), s))
-        return _replace(old, Normal(m, s))
-
-    return map_parameters(attach, model)

@@ -94,7 +94,7 @@ class PanelFit:
             together = [number for number in good if self._chooses(number)]
             self._compare(together)
             left = [number for number in good if number not in set(together)]
-        elif not effects and asked.kernel is not None:
+        elif not effects and not extras and asked.kernel is not None:
             model = self._model()
             options = {"inducing": asked.inducing} | self.wish.options
             plain = isinstance(options["inducing"], str)
@@ -221,6 +221,9 @@ class PanelFit:
                 lights.append(
                     light._replace(trend=candidate.trend, log=candidate.log, spent=candidate.spent)
                 )
+        if not lights:
+            self._fails(number, fitted[best][0][1].problem or "no model could be fitted")
+            return
         total = sum(light.weight for light in lights)
         self.chosen[number] = tuple(light._replace(weight=light.weight / total) for light in lights)
 

@@ -23,6 +23,7 @@ from stategp.likelihoods import Gaussian
 from stategp.parameters import log_prior, with_vector
 
 _STEPS = (8, 64)  # numbers of different steps that share a program; beyond, one for each state
+_FEW = 16_384  # observations up to which sizes are far apart: what fills up costs next to nothing
 _ENTRIES = 4_000_000  # numbers in one of the large arrays of a batch, at most
 _SLOTS = (4, 16, 64)
 
@@ -45,12 +46,12 @@ class Size(NamedTuple):
     steps: int
 
 
-def rows_of(data: Observations) -> tuple[Rows, Size]:
-    """A series as it is filled up to one of few sizes."""
+def rows_of(data: Observations, few: int = _FEW) -> tuple[Rows, Size]:
+    """A series as it is filled up to one of few sizes; from `few` on, by an eighth at most."""
     lengths, which = distinct_steps(np.asarray(data.x))
-    points = padded_size(len(data))
-    few = [steps for steps in _STEPS if len(lengths) <= steps]
-    size = Size(points, few[0] if few and few[0] < points else points)
+    points = padded_size(len(data), few=few)
+    steps = next((steps for steps in _STEPS if len(lengths) <= steps), points)
+    size = Size(points, min(steps, points))
     x = np.asarray(data.x) + float(data.origin)
     y, extra, which = np.asarray(data.y), np.asarray(data.extra), which.astype(np.int32)
     weights = np.pad(np.asarray(data.weights), (0, points - len(data)))
@@ -59,9 +60,9 @@ def rows_of(data: Observations) -> tuple[Rows, Size]:
     return Rows(x, y, extra, weights, lengths, which), size
 
 
-def slots_for(size: Size, dim: int, series: int) -> int:
+def slots_for(size: Size, dim: int, series: int, entries: int = _ENTRIES) -> int:
     """How many series a batch of this size holds: few programs, bounded memory."""
-    most = max(1, _ENTRIES // ((size.steps + 1) * dim**2 + size.points))
+    most = max(1, entries // ((size.steps + 1) * dim**2 + size.points))
     fitting = [slots for slots in _SLOTS if slots <= most]
     if not fitting:
         return 1

@@ -1,5 +1,6 @@
 """`fit_many`: one model, many series."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from stategp._fitting import (
     FitOptions,
     Item,
     Learned,
+    NotConvergedWarning,
     fit,
     goes_together,
     learn_many,
@@ -43,8 +45,8 @@ def fit_many(
 
     Gaussian observations are fitted exactly, many series in one compiled program, on all cores;
     each gets what `sg.fit` would find for it. Other likelihoods are fitted one after another. A
-    series that cannot be fitted is listed in `failures` and does not stop the others. After
-    Ctrl-C those that were fitted until then are returned.
+    series that cannot be fitted is listed in `failures` and does not stop the others; fits that
+    did not converge give one warning. After Ctrl-C those that were fitted until then are returned.
 
     Arguments:
         model: an `sg.GP`.
@@ -106,8 +108,19 @@ def fit_many(
     found, shared = learn_many(items, alone, share=share, options=options, progress=progress)
     for number, one in zip(good, found, strict=True):
         learned[number] = one
+    _warn(learned)
     series = [one if isinstance(one, Observations) else None for one in observed]
     return collect(shared or model, source, [raw.key for raw in raws], series, learned, share)
+
+
+def _warn(learned: list[Learned]) -> None:
+    """As `fit` does of one series."""
+    results = [one.result for one in learned if one.result is not None]
+    bad = [result for result in results if not result.converged]
+    if bad:
+        number = "one series" if len(bad) == 1 else f"{len(bad):,} series"
+        words = f"the fits of {number} of {len(learned):,} did not converge (see `table`)"
+        warnings.warn(f"{words}; the first: {bad[0]}", NotConvergedWarning, stacklevel=3)
 
 
 def _check_options(model: GP, share: str, options: dict[str, Any]) -> None:

@@ -172,8 +172,8 @@ class ManyPosteriors:
         """A frame with the mean and an interval for each row of a long frame.
 
         The frame has the columns that tell series apart and the times; by default it is the data.
-        Rows of series that could not be fitted are empty. Options are those of
-        `Forecaster.predict`.
+        Rows of series that could not be fitted are empty. Intervals are those of new observations
+        without any known noise variance, or with `of="function"` those of the latent function.
         """
         if frame is None:
             asked = {n: self.data.inputs(n) for n in np.flatnonzero(self.which >= 0).tolist()}
