@@ -107,7 +107,12 @@ def test_forecasts_start_at_the_end_of_each_series(many):
     found = many.forecast(2.0, every=1.0)
     for key in ("a", "b", "c"):
         ends = np.nanmax(np.where(np.isfinite(SERIES[key][1]), SERIES[key][0], np.nan))
-        assert found[found["sensor"] == key]["ds"].tolist() == [ends + 1, ends + 2]
+        rows = found[found["sensor"] == key]
+        assert rows["ds"].tolist() == [ends + 1, ends + 2]
+        mean, variance = many[key].predict_y([ends + 1, ends + 2])
+        np.testing.assert_allclose(rows["mean"], mean, rtol=1e-9, atol=1e-9)
+        reach = 1.959963984540054 * np.sqrt(variance)
+        np.testing.assert_allclose(rows["lower_95"], mean - reach, rtol=1e-9, atol=1e-9)
     with pytest.raises(ValueError, match="horizon must be positive"):
         many.forecast(-1.0)
 

@@ -26,6 +26,7 @@ from stategp._inference._ascend import Ascent
 from stategp._inference._batch import (
     Rows,
     Size,
+    batched_ahead,
     batched_evidence,
     batched_moments,
     rows_of,
@@ -148,6 +149,7 @@ __all__ = [
     "additive_start",
     "additive_steps",
     "averages",
+    "batched_ahead",
     "batched_evidence",
     "batched_moments",
     "begin",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from stategp._data import Observations, distinct_steps
 from stategp._inference._exact import TRUSTED, if_within
@@ -26,6 +26,7 @@ _STEPS = (8, 64)  # numbers of different steps that share a program; beyond, one
 _FEW = 16_384  # observations up to which sizes are far apart: what fills up costs next to nothing
 _ENTRIES = 4_000_000  # numbers in one of the large arrays of a batch, at most
 _SLOTS = (4, 16, 64)
+_NEXT_TO_NOTHING = 1e-60  # of the precision of an observation
 
 
 class Rows(NamedTuple):
@@ -90,9 +91,14 @@ def batched_evidence(
 
 
 def _evidence(model: GP, rows: Rows) -> Float[Array, ""]:
-    (kernel,) = model.kernels
     value, precision, scale = _seen(model, rows)
-    log_density, rounding = log_evidence(
+    log_density, rounding = _filtered(model, rows, value, precision)
+    return if_within(TRUSTED, log_density - scale / 2, rounding, jnp.sum(rows.weights))
+
+
+def _filtered(model: GP, rows: Rows, value: Any, precision: Any) -> tuple[Any, Any]:
+    (kernel,) = model.kernels
+    return log_evidence(
         step_transitions(kernel, rows.lengths),
         kernel.emission(),
         value,
@@ -100,7 +106,6 @@ def _evidence(model: GP, rows: Rows) -> Float[Array, ""]:
         which=rows.which,
         blocks=tuple(block.state_dim for block in kernel.blocks()),
     )
-    return if_within(TRUSTED, log_density - scale / 2, rounding, jnp.sum(rows.weights))
 
 
 def _seen(model: GP, rows: Rows) -> tuple[Any, Any, Any]:
@@ -134,3 +139,34 @@ def batched_moments(
         return mean, jnp.einsum("i,mij,j->m", h, pairs.covariance[:-1, dim:, dim:], h)
 
     return jax.vmap(one)(models, rows, relative)
+
+
+@jax.jit
+def batched_ahead(
+    models: Any, rows: Rows, ahead: Bool[Array, "series points"]
+) -> tuple[Float[Array, "series points"], Float[Array, "series points"]]:
+    """Mean and variance of f at the points `ahead`, which come after all that count.
+
+    For an observation v of precision j that is next to nothing, log p(y) has the slopes
+    j (mean − v) in v and −½ ((v − mean)² + variance) in j. So the filter and its adjoint give both,
+    in far less time than a sweep; the variance, with v at the mean, without cancellation.
+    """
+
+    def one(model: GP, rows: Rows, ahead: Any) -> tuple[Any, Any]:
+        assert isinstance(model.likelihood, Gaussian)
+        value, precision, _ = _seen(model, rows)
+        next_to_nothing = _NEXT_TO_NOTHING / model.likelihood.variance.value
+        precision = jnp.where(ahead, next_to_nothing, precision)
+
+        def slopes(value: Any) -> tuple[Any, Any]:
+            def log_density(value: Any, precision: Any) -> Any:
+                return _filtered(model, rows, value, precision)[0]
+
+            return jax.grad(log_density, argnums=(0, 1))(value, precision)
+
+        near = jnp.where(ahead, slopes(jnp.where(ahead, 0.0, value))[0] / next_to_nothing, value)
+        in_value, in_precision = slopes(near)
+        apart = in_value / next_to_nothing
+        return near + apart + model.means[0](rows.x), -2 * in_precision - apart**2
+
+    return jax.vmap(one)(models, rows, ahead)
