@@ -22,6 +22,7 @@ TESTS = {
     "holidays": ["tests/forecasting/test_holidays.py::test_dates"],
     "pooch, pyarrow": ["tests/data/test_loaders.py"],
     "matplotlib": ["tests/test_plots.py::test_few_observations"],
+    "joblib": ["tests/forecasting/test_panel.py::test_jobs_share_the_series"],
     "scikit-learn": ["tests/test_estimators.py::test_a_pipeline_and_the_units_of_x"],
 }
 

@@ -81,6 +81,11 @@ def check(page: str, names: dict) -> None:
         assert names["forecast"]["ds"][0] == names["days"][-1] + names["pd"].Timedelta(days=1)
         assert len(sg.load("refined.stategp").posterior.data) == 140
         assert names["fitted"].fit_result.converged
+    if page == "many":
+        others = names["borrowed"][["north", "south"]]
+        far = abs(np.log(names["alone"]["new"] / others.mean()))
+        assert abs(np.log(names["borrowed"]["new"] / others.mean())) < far / 3
+        assert len(names["forecast"]) == 3 * 14
     if page == "forecasting":
         assert {"trend", "weekly", "weekly_upper_95"} <= set(names["parts"].columns)
         assert list(names["flagged"].columns) == ["ds", "y", "probability", "outlier"]

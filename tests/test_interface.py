@@ -21,12 +21,22 @@ POSTERIORS = [
     "DeepPosterior",
     "Filter",
     "FitResult",
+    "ManyPosteriors",
     "Outcome",
     "Posterior",
 ]
 DOORS = ["Effect", "Event", "Forecaster", "GPClassifier", "GPRegressor", "Holidays", "Parameter"]
 STREAMS = ["Stream", "Summary", "stream", "summarise"]
-FUNCTIONS = ["condition", "fit", "fixed", "load", "log_posterior", "parameter", "register"]
+FUNCTIONS = [
+    "condition",
+    "fit",
+    "fit_many",
+    "fixed",
+    "load",
+    "log_posterior",
+    "parameter",
+    "register",
+]
 RUNTIME = ["describe_runtime"]
 EXPRESSIONS = ["parse_kernel", "write_kernel"]
 MODULES = [

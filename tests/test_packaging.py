@@ -23,7 +23,7 @@ def bounds(requirements):
 
 
 def test_what_is_tried_is_the_lowest_that_is_allowed():
-    for_users = ("plot", "data", "frames", "forecast", "sklearn", "cli")
+    for_users = ("plot", "data", "frames", "forecast", "sklearn", "parallel", "cli")
     asked = bounds(PROJECT["dependencies"])
     for extra in for_users:
         asked |= bounds(EXTRAS[extra])

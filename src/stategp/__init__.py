@@ -32,6 +32,7 @@ from stategp._fitting import (
 )
 from stategp._forecasting import Effect, Event, Forecaster, Holidays
 from stategp._inference import Certificate, CheckpointWarning, FitResult, Outcome
+from stategp._many import ManyPosteriors, fit_many
 from stategp._models import GP, AdditiveGP, DeepGP, Layer
 from stategp._native import describe_runtime
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Filter, Posterior
@@ -79,6 +80,7 @@ __all__ = [
     "Holidays",
     "Layer",
     "LogPosterior",
+    "ManyPosteriors",
     "NotConvergedWarning",
     "Outcome",
     "Parameter",
@@ -91,6 +93,7 @@ __all__ = [
     "data",
     "describe_runtime",
     "fit",
+    "fit_many",
     "fixed",
     "kernels",
     "likelihoods",

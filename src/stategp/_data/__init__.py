@@ -1,5 +1,6 @@
 """In what shape the data travels."""
 
+from stategp._data._bundle import Bundle, check_bundle
 from stategp._data._cells import WIDEST, Cells, cut_cells, cut_short_cells
 from stategp._data._compression import Compressed, Waves, compress, divided
 from stategp._data._growing import more_inducing, observe_more
@@ -9,6 +10,7 @@ from stategp._data._observations import (
     Observations,
     check_support,
     distinct_inputs,
+    distinct_steps,
     extra_values,
     inputs_as_given,
     numbers,
@@ -44,6 +46,7 @@ __all__ = [
     "PER_LENGTHSCALE",
     "WIDEST",
     "AtInducing",
+    "Bundle",
     "Cells",
     "Column",
     "Compressed",
@@ -63,12 +66,14 @@ __all__ = [
     "Waves",
     "as_columns",
     "can_pool",
+    "check_bundle",
     "check_support",
     "column_names",
     "compress",
     "cut_cells",
     "cut_short_cells",
     "distinct_inputs",
+    "distinct_steps",
     "divided",
     "extra_values",
     "inputs_as_given",

@@ -3,26 +3,47 @@
 from stategp._files import allow
 from stategp._fitting._automatic import Auto
 from stategp._fitting._fitting import condition, fit
+from stategp._fitting._many import (
+    SHARES,
+    Item,
+    Learned,
+    goes_together,
+    learn_many,
+    settings_of,
+)
 from stategp._fitting._method import Ascending, Collapsing, Method
 from stategp._fitting._methods import PowerEP
+from stategp._fitting._moments_together import Asked, moments_together
+from stategp._fitting._options import FitOptions
 from stategp._fitting._requests import NotConvergedWarning
 from stategp._fitting._sampling import LogPosterior, log_posterior
 from stategp._fitting._settings import Settings
+from stategp._fitting._templates import Template
 from stategp._fitting._updating import update
 
 allow(Auto)
 
 __all__ = [
+    "SHARES",
     "Ascending",
+    "Asked",
     "Auto",
     "Collapsing",
+    "FitOptions",
+    "Item",
+    "Learned",
     "LogPosterior",
     "Method",
     "NotConvergedWarning",
     "PowerEP",
     "Settings",
+    "Template",
     "condition",
     "fit",
+    "goes_together",
+    "learn_many",
     "log_posterior",
+    "moments_together",
+    "settings_of",
     "update",
 ]

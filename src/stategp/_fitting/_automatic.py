@@ -28,7 +28,7 @@ Learn = Callable[[list[GP], np.ndarray], Posterior]  # from the best of some sta
 
 _FEW = 256  # with no more distinct inputs than this, inducing points at the data cost nothing
 _FEWEST = 16
-_SCALES = (1.0, 0.25, 0.0625, 1 / 64, 1 / 256)
+EXACT_STRETCHES = (1.0, 0.25, 0.0625, 1 / 64, 1 / 256)  # of the lengthscales to start from
 _AFFORDABLE = 10_000_000  # numbers in a matrix for every state: more than that is not done exactly
 _SCANNED = 1024  # inducing points with which starting lengthscales are compared, at most
 _PATIENCE = 10.0  # seconds of computing that choosing a number of inducing points would take
@@ -79,7 +79,7 @@ def choose(
     allowed = auto.tolerance * float(np.sum(np.asarray(data.weights))) / 1000
     grid = _Grid(data)
     if grid.most <= _FEW or exact_is_cheaper(start(1.0), grid.most, settings):
-        at_data = learn([start(scale) for scale in _SCALES], grid(grid.most))
+        at_data = learn([start(scale) for scale in EXACT_STRETCHES], grid(grid.most))
         return _certify(at_data, grid, [(grid.most, at_data.elbo)], allowed, bound, settings)
     posterior: Posterior | None = None
     history: list[tuple[int, float]] = []
@@ -214,7 +214,7 @@ def best_scale(start: Start, grid: "_Grid", bound: Bound) -> GP:
 
     A search for hyperparameters from lengthscales much too long may call everything noise.
     """
-    candidates = [start(scale) for scale in _SCALES]
+    candidates = [start(scale) for scale in EXACT_STRETCHES]
     if np.array_equal(to_vector(candidates[0]), to_vector(candidates[1])):
         return candidates[0]
     exact = knows_exactly(candidates[0], grid)  # then all data will be needed anyway

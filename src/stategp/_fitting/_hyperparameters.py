@@ -11,8 +11,8 @@ from stategp._inference import LBFGS, Carries, FitResult, Outcome, run
 from stategp.parameters import all_parameters, to_vector, with_vector
 
 _START_SPREAD = 1.5  # standard deviation, in log units, of further starting points
-_REACH = 18.5  # positive hyperparameters move by at most a factor e¹⁸·⁵ ≈ 10⁸ either way
-_REAL_REACH = 1e4  # others, by that many times their natural size
+REACH = 18.5  # positive hyperparameters move by at most a factor e¹⁸·⁵ ≈ 10⁸ either way
+REAL_REACH = 1e4  # others, by that many times their natural size
 
 
 # A value and a gradient for every vector of hyperparameters.
@@ -118,7 +118,7 @@ def search_edges(
     reach = np.concatenate(
         [np.zeros(0)]
         + [
-            np.full(p.value.size, _REACH if p.constraint == "positive" else _REAL_REACH)
+            np.full(p.value.size, REACH if p.constraint == "positive" else REAL_REACH)
             for p in all_parameters(model)
             if p.learned
         ]

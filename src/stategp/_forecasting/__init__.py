@@ -1,6 +1,14 @@
 """Forecasts from data frames with dates."""
 
-from stategp._files import allow
+from stategp._data import Bundle, check_bundle
+from stategp._files import allow, check_when_read
+from stategp._forecasting._answers import (
+    as_levels,
+    distribution_columns,
+    function_columns,
+    no_columns,
+    normal_columns,
+)
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._calendar import Occasion
 from stategp._forecasting._choosing import Choice
@@ -9,9 +17,25 @@ from stategp._forecasting._defaults import default_kernel
 from stategp._forecasting._design import Design, Scaling
 from stategp._forecasting._effects import Effect, Event, Holidays
 from stategp._forecasting._forecaster import Fitted, Forecaster
-from stategp._forecasting._frames import as_frame, clock_times, number_column, time_column
+from stategp._forecasting._frames import (
+    as_frame,
+    clock_times,
+    number_column,
+    text_series,
+    time_column,
+)
 from stategp._forecasting._instants import as_zone, instants_of
+from stategp._forecasting._long import (
+    Key,
+    failure_frame,
+    long_frame,
+    read_long,
+    shown_key,
+)
+from stategp._forecasting._long_answers import Answer, after, answer_frame, asked_rows, each_ahead
 from stategp._forecasting._number_texts import looks_like_number, read_numbers
+from stategp._forecasting._panel import Light, Panel, check_panel
+from stategp._forecasting._reading import LongForm, Raw, read_pairs, read_series
 from stategp._forecasting._rolling import cross_validate
 from stategp._forecasting._scores import (
     coverage,
@@ -26,35 +50,57 @@ from stategp._forecasting._scores import (
 )
 from stategp._forecasting._sources import Source
 
-allow(Choice, Fitted, TimeAxis, answers=(Forecaster,))
+allow(Choice, Fitted, LongForm, TimeAxis, answers=(Forecaster,))
+allow(Bundle, Light, Panel)
+check_when_read({Bundle: check_bundle, Panel: check_panel})
 allow(Effect, Event, Holidays, Design, Occasion, Scaling)
 
 __all__ = [
+    "Answer",
     "Effect",
     "Event",
     "Fitted",
     "Forecaster",
     "Holidays",
+    "Key",
+    "LongForm",
+    "Raw",
     "Source",
     "TimeAxis",
+    "after",
+    "answer_frame",
     "as_frame",
+    "as_levels",
     "as_zone",
+    "asked_rows",
     "clock_times",
     "coverage",
     "cross_validate",
     "crps",
     "default_kernel",
+    "distribution_columns",
+    "each_ahead",
+    "failure_frame",
+    "function_columns",
     "instants_of",
     "interval_score",
+    "long_frame",
     "looks_like_number",
     "mase",
     "msis",
+    "no_columns",
+    "normal_columns",
     "number_column",
     "pinball",
     "read_dates",
+    "read_long",
     "read_numbers",
+    "read_pairs",
+    "read_series",
     "seasonal_scale",
+    "shown_key",
     "smape",
+    "text_series",
     "time_column",
     "usual_season",
 ]

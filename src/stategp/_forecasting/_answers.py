@@ -37,6 +37,12 @@ def normal_columns(
     return columns
 
 
+def no_columns(points: int, levels: tuple[float, ...]) -> dict[str, np.ndarray]:
+    """The same columns where nothing is known."""
+    nothing = np.full(points, np.nan)
+    return normal_columns("", nothing, nothing, levels)
+
+
 def function_columns(
     posterior: Posterior, x: np.ndarray, levels: tuple[float, ...]
 ) -> dict[str, np.ndarray]:

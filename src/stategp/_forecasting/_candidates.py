@@ -13,6 +13,7 @@ from stategp._data import distinct_inputs
 from stategp._forecasting._defaults import FEWEST_CYCLES, SEASONS, SHARE, share_of_noise
 from stategp._forecasting._patterns import exact_pattern
 from stategp._inference import strongest_period
+from stategp._models import GP
 from stategp.kernels import (
     Cosine,
     DampedTrend,
@@ -95,6 +96,10 @@ class Candidate(NamedTuple):
     mean: Mean
     spent: float  # how many numbers its mean took from the data
 
+    @property
+    def model(self) -> GP:
+        return GP(self.kernel, self.likelihood, self.mean)
+
 
 def candidates(x: np.ndarray, y: np.ndarray, outline: Outline) -> list[list[Candidate]]:
     """The models to compare, of y and of log y, for observations in order of x."""
@@ -110,9 +115,10 @@ def candidates(x: np.ndarray, y: np.ndarray, outline: Outline) -> list[list[Cand
             mean, fitted, spent = exact_pattern(x, values, season.period, most)
         change = typical_change(values - fitted, outline)
         noise = Gaussian(variance=_near(0.3 * change**2, 1.5))
+        seasons = _seasons(outline, change)
         found.append(
             [
-                Candidate(trend, log, Sum(**parts, **_seasons(outline, change)), noise, mean, spent)
+                Candidate(trend, log, Sum(**parts, **seasons), noise, mean, spent)
                 for trend, parts in _trends(outline, change).items()
             ]
         )

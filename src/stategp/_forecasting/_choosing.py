@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import numpy as np
 
+from stategp._data import Observations
 from stategp._fitting import condition, fit
 from stategp._forecasting._averages import Average, Part
 from stategp._forecasting._candidates import Candidate, Outline, candidates
@@ -20,6 +21,7 @@ _MOST_LATEST = 1200
 _CYCLES = 4  # of the longest season that these hold, if that is within the limits
 _MOST_STEPS = 60
 _FLAT = 5e-4  # slope per observation at which a search may end
+LEARNING: dict[str, Any] = {"max_steps": _MOST_STEPS, "tolerance": _FLAT, "inducing": "data"}
 _NEGLIGIBLE = 0.01  # a weight
 _KEPT = 0.25  # weight of the scale that is less likely
 _ESTIMATED = 3.0  # relative growth of variances over a distance as long as the data
@@ -41,13 +43,74 @@ class Choice(NamedTuple):
         and adds k/n of it. Errors of trends grow with the distance from the data, relative to
         their length.
         """
-        data = self.posterior.data
-        seen = np.asarray(data.x)
-        count, low, high = float(np.sum(data.weights)), float(seen.min()), float(seen.max())
-        beyond = np.maximum(np.maximum(low - x + data.origin, x - data.origin - high), 0.0)
-        spent = min(self.spent, count / 2)
-        known: np.ndarray = 1 + _ESTIMATED * beyond / max(high - low, 1e-300)
-        return known * (count + spent) / (count - spent)
+        return widening(self.posterior.data, self.spent, x - self.posterior.data.origin)
+
+
+def widening(data: Observations, spent: float, x: np.ndarray) -> np.ndarray:
+    """The same for x measured from the origin of the data."""
+    seen = np.asarray(data.x)
+    count, low, high = float(np.sum(data.weights)), float(seen.min()), float(seen.max())
+    beyond = np.maximum(np.maximum(low - x, x - high), 0.0)
+    spent = min(spent, count / 2)
+    known: np.ndarray = 1 + _ESTIMATED * beyond / max(high - low, 1e-300)
+    return known * (count + spent) / (count - spent)
+
+
+class Contest:
+    """The models that are compared for one series, and the data each of them is fitted to."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, *, dates: bool, weights: np.ndarray | None):
+        self.x, self.y, self.weights = x, y, weights
+        seen = np.flatnonzero(np.isfinite(y))
+        self.seen = seen[np.argsort(x[seen], kind="stable")]
+        outline = Outline.of(x[self.seen], y[self.seen], dates)
+        longest = max((season.steps for season in outline.seasons), default=0.0)
+        count = int(np.clip(_CYCLES * longest, _LATEST, _MOST_LATEST))
+        self.scales = [list(scale) for scale in candidates(x[self.seen], y[self.seen], outline)]
+        self.whole = len(self.seen) <= 1.25 * count  # whether hyperparameters are learned from all
+        self.everything = np.arange(len(x))
+        self.latest = self.everything if self.whole else self.seen[-count:]
+
+    def part(self, candidate: Candidate, rows: np.ndarray) -> dict[str, Any]:
+        """Some of the data, as a model sees them."""
+        return {
+            "x": self.x[rows],
+            "y": np.log(self.y[rows]) if candidate.log else self.y[rows],
+            "weights": None if self.weights is None else self.weights[rows],
+        }
+
+    def evidence(self, candidate: Candidate, log_likelihood: float) -> float:
+        """How likely a model makes y, from how likely it makes what it was fitted to."""
+        if not math.isfinite(log_likelihood):
+            return -math.inf
+        if not candidate.log:
+            return log_likelihood
+        counted = self.seen if self.whole else self.latest
+        counts = 1.0 if self.weights is None else self.weights[counted]
+        return log_likelihood - float(np.sum(counts * np.log(self.y[counted])))
+
+
+def weigh(evidences: list[list[float]], best: int) -> list[tuple[float, int, int]]:
+    """The weights of models that matter, the largest first, with the numbers of scale and model.
+
+    Within each scale, models have weights by how likely they make the data. Between the two that
+    would decide too much: which errors grow with the level is one thing, how large the next ones
+    are another. So the other scale keeps a share.
+    """
+    share = 1.0
+    if len(evidences) == 2:
+        ahead = evidences[best][0] - evidences[1 - best][0]
+        share = 1 - _KEPT - (1 - 2 * _KEPT) / (1 + math.exp(min(ahead, 700.0)))
+    found = []
+    for scale, evidence in enumerate(evidences):
+        shares = np.exp(np.array(evidence) - max(evidence))
+        shares = _KEPT / len(shares) * 2 + (1 - 2 * _KEPT) * shares / shares.sum()
+        shares *= (share if scale == best else 1 - share) / shares.sum()
+        found += [(float(weight), scale, number) for number, weight in enumerate(shares)]
+    kept = [each for each in found if each[0] > _NEGLIGIBLE]
+    total = sum(weight for weight, _, _ in kept)
+    ordered = sorted(kept, key=lambda each: -each[0])
+    return [(weight / total, scale, number) for weight, scale, number in ordered]
 
 
 def choose(
@@ -56,76 +119,40 @@ def choose(
     """The models that matter, the one with the largest weight first.
 
     Of y and of log y the first kind of trend is fitted, of the one that makes the data likelier the
-    others too. Within each, models have weights by how likely they make the data. Between the two
-    that would decide too much: which errors grow with the level is one thing, how large the next
-    ones are another. So the other scale keeps a share.
+    others too.
     """
-    seen = np.flatnonzero(np.isfinite(y))
-    seen = seen[np.argsort(x[seen], kind="stable")]
-    outline = Outline.of(x[seen], y[seen], dates)
-    longest = max((season.steps for season in outline.seasons), default=0.0)
-    count = int(np.clip(_CYCLES * longest, _LATEST, _MOST_LATEST))
-    scales = [list(scale) for scale in candidates(x[seen], y[seen], outline)]
-    fitted = [[_learn(scale[0], x, y, seen, count, weights)] for scale in scales]
-    best = int(np.argmax([_evidence(models[0]) for models in fitted]))
-    fitted[best] += [_learn(other, x, y, seen, count, weights) for other in scales[best][1:]]
-    share = 1.0
-    if len(fitted) == 2:
-        ahead = _evidence(fitted[best][0]) - _evidence(fitted[1 - best][0])
-        share = 1 - _KEPT - (1 - 2 * _KEPT) / (1 + math.exp(min(ahead, 700.0)))
-    found = []
-    for number, models in enumerate(fitted):
-        evidence = np.array([_evidence(posterior) for posterior in models])
-        shares = np.exp(evidence - evidence.max())
-        shares = _KEPT / len(shares) * 2 + (1 - 2 * _KEPT) * shares / shares.sum()
-        shares *= (share if number == best else 1 - share) / shares.sum()
-        for weight, posterior, model in zip(shares, models, scales[number], strict=False):
-            found.append(Choice(float(weight), posterior, model.trend, model.log, model.spent))
-    kept = [choice for choice in found if choice.weight > _NEGLIGIBLE]
-    total = sum(choice.weight for choice in kept)
-    ordered = sorted(kept, key=lambda choice: -choice.weight)
-    return tuple(choice._replace(weight=choice.weight / total) for choice in ordered)
+    contest = Contest(x, y, dates=dates, weights=weights)
+    fitted = [[_learn(contest, scale[0])] for scale in contest.scales]
+    best = int(np.argmax([models[0].elbo for models in fitted]))
+    fitted[best] += [_learn(contest, other) for other in contest.scales[best][1:]]
+    evidences = [[posterior.elbo for posterior in models] for models in fitted]
+    return tuple(
+        Choice(weight, fitted[scale][number], model.trend, model.log, model.spent)
+        for weight, scale, number in weigh(evidences, best)
+        for model in [contest.scales[scale][number]]
+    )
 
 
-def _evidence(posterior: Posterior) -> float:
-    return posterior.elbo if math.isfinite(posterior.elbo) else -math.inf
-
-
-def _learn(
-    candidate: Candidate,
-    x: np.ndarray,
-    y: np.ndarray,
-    seen: np.ndarray,
-    count: int,
-    weights: np.ndarray | None,
-) -> Posterior:
+def _learn(contest: Contest, candidate: Candidate) -> Posterior:
     """Hyperparameters from the latest observations, the posterior from all."""
-    values = np.log(y) if candidate.log else y
-    model = GP(candidate.kernel, candidate.likelihood, candidate.mean)
-    everything = np.arange(len(x))
-    latest = everything if len(seen) <= 1.25 * count else seen[-count:]
-
-    def part(rows: np.ndarray) -> dict[str, Any]:
-        return {
-            "x": x[rows],
-            "y": values[rows],
-            "weights": None if weights is None else weights[rows],
-            "inducing": "data",
-            "progress": False,
-        }
-
-    learned: Posterior = fit(model, **part(latest), max_steps=_MOST_STEPS, tolerance=_FLAT)
-    evidence = learned.elbo
-    if candidate.log:
-        counted = seen if latest is everything else latest
-        counts = 1.0 if weights is None else weights[counted]
-        evidence = evidence - float(np.sum(counts * values[counted]))
-    if latest is not everything:
-        whole = condition(learned.model, **part(everything))
+    learned: Posterior = fit(
+        candidate.model, **contest.part(candidate, contest.latest), **LEARNING, progress=False
+    )
+    evidence = contest.evidence(candidate, learned.elbo)
+    if not contest.whole:
+        whole = condition(
+            learned.model, **contest.part(candidate, contest.everything),
+            inducing="data", progress=False,
+        )  # fmt: skip
         learned = dataclasses.replace(whole, fit_result=learned.fit_result)
-    if candidate.log:
-        learned = _of_exponentials(learned)
-    return eqx.tree_at(lambda posterior: posterior.elbo, learned, evidence)
+    return as_chosen(learned, log=candidate.log, evidence=evidence)
+
+
+def as_chosen(posterior: Posterior, *, log: bool, evidence: float) -> Posterior:
+    """The posterior of y, from that of y or of log y; its bound is in the units of y."""
+    if log:
+        posterior = _of_exponentials(posterior)
+    return eqx.tree_at(lambda tree: tree.elbo, posterior, evidence)
 
 
 def _of_exponentials(posterior: Posterior) -> Posterior:

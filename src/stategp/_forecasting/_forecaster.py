@@ -38,10 +38,14 @@ from stategp._forecasting._frames import (
     times_of,
 )
 from stategp._forecasting._instants import Instants
+from stategp._forecasting._long_answers import after
+from stategp._forecasting._panel import Panel
+from stategp._forecasting._panel_fitting import Wish
+from stategp._forecasting._parallel import fit_panel
 from stategp._forecasting._pictures import Pictured
 from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regressors import effect_rows, knowing, make_design, say, without_unknown
-from stategp._forecasting._steps import continued, months_apart
+from stategp._forecasting._steps import months_apart
 from stategp._forecasting._streamed import read_stream
 from stategp._forecasting._updating import updated
 from stategp._models import GP, as_likelihood
@@ -114,6 +118,7 @@ class Forecaster(Pictured):
     holidays: Any = None
     events: Any = None
     fitted: Fitted | None = None
+    panel: Panel | None = None  # of many series, instead
 
     def __post_init__(self) -> None:
         self.regressors = as_effects(self.regressors)
@@ -126,6 +131,8 @@ class Forecaster(Pictured):
         time: str = "ds",
         target: str = "y",
         *,
+        by: Any = None,
+        n_jobs: Any = None,
         noise_variance: str | None = None,
         exposure: str | None = None,
         trials: str | None = None,
@@ -140,10 +147,27 @@ class Forecaster(Pictured):
         `weights` are names of columns. `date_format` ("%d/%m/%Y") is needed if dates are texts
         whose format is ambiguous. Other options are those of `sg.fit`. Instead of a frame, files
         larger than memory can be given as `sg.stream(folder, …)`, which names the columns.
+
+        `by` is the column (or a list of columns) that tells many series in a long frame apart:
+        ``fit(frame, by="unique_id")`` fits a model to each, all of them side by side where that is
+        possible. `forecast` and `predict` then answer with a long frame, ``forecaster[key]`` is the
+        forecaster of one series, and `failures_` lists those that could not be fitted. `n_jobs`
+        divides the series among processes, by the backend that joblib has (or was told to use).
         """
         if isinstance(frame, Stream):
+            if by is not None or n_jobs is not None:
+                raise ValueError("a stream holds one series: by and n_jobs are for frames")
+            self.panel = None
             return self._fit_stream(frame, progress, options)
         extra_columns = dict(zip(EXTRAS, (noise_variance, exposure, trials), strict=True))
+        if by is not None:
+            read = extra_columns | {"weights": weights}
+            wish = Wish(time, target, read, date_format, progress, options)
+            self.panel, self.fitted = fit_panel(self, frame, by, wish, n_jobs), None
+            return self
+        if n_jobs is not None:
+            raise ValueError("n_jobs is for many series: give by, the column that tells them apart")
+        self.panel = None
         extras = {name: column for name, column in extra_columns.items() if column is not None}
         time, target = names_in(frame, time, target)
         if time == target:
@@ -259,6 +283,29 @@ class Forecaster(Pictured):
             print(f"kernel from the data: {text}", file=sys.stderr)
         return with_weak_priors(parse_kernel(text))
 
+    def __getitem__(self, key: Any) -> "Forecaster":
+        """The forecaster of one of many series, by its key."""
+        if self.panel is None:
+            raise TypeError("this Forecaster has one series: fit it with `by` for many")
+        panel, number = self.panel, self.panel.number(key)
+        if number in panel.alone:
+            one: Forecaster = panel.alone[number]
+            return one
+        form, choices = panel.form, panel.choices(number)
+        compared = choices if choices[0].trend else ()
+        fitted = Fitted(
+            choices[0].posterior, form.axis, form.time, form.target, form.kind, {}, panel.call,
+            compared,
+        )  # fmt: skip
+        return dataclasses.replace(self, fitted=fitted, panel=None)
+
+    @property
+    def failures_(self) -> Any:
+        """Of many series, a frame of those that could not be fitted, and why."""
+        if self.panel is None:
+            raise ValueError("failures_ is for many series: call fit(frame, by=...)")
+        return self.panel.failures
+
     @property
     def posterior(self) -> Posterior:
         """The posterior, in which dates are days since the first observation."""
@@ -296,6 +343,8 @@ class Forecaster(Pictured):
         theirs; rows of the fitted frame without a target do as well. Options are those of
         `predict`.
         """
+        if self.panel is not None:
+            return self.panel.forecast(horizon, every, future, **options)
         x = self._after(horizon, every)
         return self._predict(self._knowing(future, x), x, self._usual_extras(), **options)
 
@@ -310,6 +359,8 @@ class Forecaster(Pictured):
         given by name; if only times are given, the median of the data is used. Regressors are
         taken from the frame, too.
         """
+        if self.panel is not None:
+            return self.panel.predict(times, of=of, **options)
         x, read_extras = self._numbers(times, options if of == "observation" else None)
         return self._predict(self._knowing(times, x), x, read_extras, of=of, **options)
 
@@ -413,6 +464,11 @@ class Forecaster(Pictured):
 
     @property
     def _fitted(self) -> Fitted:
+        if self.panel is not None:
+            raise ValueError(
+                "this Forecaster has many series: ask it for one by its key, forecaster[key]; "
+                "forecast and predict answer for all"
+            )
         if self.fitted is None:
             raise ValueError("this Forecaster has not been fitted: call fit(frame, time, target)")
         return self.fitted
@@ -426,11 +482,7 @@ class Forecaster(Pictured):
         fitted = self._fitted
         data = fitted.posterior.data
         x = distinct_inputs(np.asarray(data.x))
-        if fitted.axis.dates:
-            return continued(x + float(data.origin), fitted.axis, horizon, every)
-        # Of numbers only differences matter here, and whole numbers stay what they are.
-        steps = continued(x, fitted.axis, horizon, every)
-        return user_units(steps, data.origin, len(steps) if np.all(steps % 1 == 0) else 0)
+        return after(x, data.origin, fitted.axis, horizon, every)
 
     def _usual_extras(self) -> dict[str, float]:
         """Defaults for other quantities that the likelihood needs: the median of the data."""

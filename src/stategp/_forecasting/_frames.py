@@ -84,6 +84,15 @@ def _any() -> str:
     raise ImportError("data frames need pandas, polars or pyarrow: pip install pandas")
 
 
+def installed_kind() -> str:
+    """A kind of frame that can be made here; nothing if there is none."""
+    try:
+        frames()
+        return _any()
+    except ImportError:
+        return ""
+
+
 def is_frame(data: Any) -> bool:
     """Whether it has columns (also if they have yet to be collected)."""
     lazy = hasattr(type(data), "collect")

@@ -23,6 +23,15 @@ from stategp._inference._additive import (
 from stategp._inference._additive import Shape as AdditiveShape
 from stategp._inference._additive_effects import averages, joint_corrections
 from stategp._inference._ascend import Ascent
+from stategp._inference._batch import (
+    Rows,
+    Size,
+    batched_ahead,
+    batched_evidence,
+    batched_moments,
+    rows_of,
+    slots_for,
+)
 from stategp._inference._bound import (
     ChainSites,
     Geometry,
@@ -43,6 +52,7 @@ from stategp._inference._bound import (
 )
 from stategp._inference._certificate import Certificate
 from stategp._inference._checkpoints import CheckpointWarning, Keeper
+from stategp._inference._climbers import Climbers, End, Problem
 from stategp._inference._deep import (
     DeepEverything,
     DeepState,
@@ -61,7 +71,7 @@ from stategp._inference._deep import (
 from stategp._inference._deep_tape import Tape
 from stategp._inference._exact import evidence, evidence_and_gradient, knows_evidence
 from stategp._inference._lbfgs import LBFGS, Carries
-from stategp._inference._limits import LIGHTEST_TAILS, Limits, search_limits
+from stategp._inference._limits import LIGHTEST_TAILS, Limits, search_limits, smallest_noise
 from stategp._inference._natural import (
     Collapsed,
     Settling,
@@ -92,6 +102,7 @@ from stategp._inference._search import (
 )
 from stategp._inference._seeing import Sight, TooFastError, fastest_rate
 from stategp._inference._starting_values import (
+    Openings,
     additive_scales,
     pseudo_data,
     search_scales,
@@ -111,9 +122,11 @@ __all__ = [
     "Certificate",
     "ChainSites",
     "CheckpointWarning",
+    "Climbers",
     "Collapsed",
     "DeepEverything",
     "DeepState",
+    "End",
     "FitResult",
     "Geometry",
     "Group",
@@ -123,13 +136,17 @@ __all__ = [
     "Limits",
     "Moving",
     "NodeSites",
+    "Openings",
     "Outcome",
     "Output",
+    "Problem",
     "Q",
     "Report",
+    "Rows",
     "Search",
     "Settling",
     "Sight",
+    "Size",
     "States",
     "Step",
     "Stepwise",
@@ -146,6 +163,9 @@ __all__ = [
     "additive_start",
     "additive_steps",
     "averages",
+    "batched_ahead",
+    "batched_evidence",
+    "batched_moments",
     "begin",
     "chain_sites",
     "checked",
@@ -183,6 +203,7 @@ __all__ = [
     "prior_mean",
     "pseudo_data",
     "rounding_of",
+    "rows_of",
     "run",
     "run_output",
     "search_limits",
@@ -190,6 +211,8 @@ __all__ = [
     "settle",
     "settle_fully",
     "sites_alone",
+    "slots_for",
+    "smallest_noise",
     "stack",
     "starting_additive",
     "starting_model",

@@ -34,7 +34,7 @@ def search_limits(model: GP | AdditiveGP, y: np.ndarray, *, swept: bool = False)
 
     `swept`: the bound of a search comes from a sweep even if the careful way were possible.
     """
-    smallest = _smallest_noise(model, y, swept)
+    smallest = smallest_noise(model, y, swept)
     likelihood = {id(parameter) for parameter in all_parameters(model.likelihood)}
     lowest, highest = [np.zeros(0)], [np.zeros(0)]
     for parameter in all_parameters(model):
@@ -50,7 +50,7 @@ def search_limits(model: GP | AdditiveGP, y: np.ndarray, *, swept: bool = False)
     return Limits(np.concatenate(lowest), np.concatenate(highest))
 
 
-def _smallest_noise(model: GP | AdditiveGP, y: np.ndarray, swept: bool) -> dict[str, float]:
+def smallest_noise(model: GP | AdditiveGP, y: np.ndarray, swept: bool = False) -> dict[str, float]:
     """By the role of the parameter; nothing where y² has no size at all, or no end."""
     careful = model.likelihood.conjugate and isinstance(model, GP) and not swept
     ratio = _CLEAREST if careful else _CLEAREST_SWEEP

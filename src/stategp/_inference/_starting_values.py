@@ -1,6 +1,7 @@
 """Starting values for the hyperparameters that the user left open, taken from the data."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -65,6 +66,65 @@ def search_scales(model: GP, data: Observations) -> np.ndarray:
     return _scales(owners)
 
 
+class Openings:
+    """`starting_model` and `search_scales` of one model for many series, without making models.
+
+    `model` is as given, `like` its starting model for any series, which tells what is learned.
+    """
+
+    def __init__(self, model: GP, like: GP):
+        self.model, self.entries, self.learned = model, [], []
+        for number, (part, same) in enumerate(zip(_parts(model), _parts(like), strict=True)):
+            parameters = all_parameters(part)
+            latents = len(model.kernels)  # whose means come after the likelihood
+            latent = number if number < latents else max(number - latents - 1, 0)
+            summands = _summands(parameters)
+            for parameter, started in zip(parameters, all_parameters(same), strict=True):
+                role = None if parameter.given else parameter.role
+                self.entries.append((latent, role, summands))
+                if started.learned:
+                    real = started.constraint == "real"
+                    size = started.value.size
+                    self.learned.append((latent, started.role if real else None, size))
+
+    def values(
+        self, given: list[np.ndarray], data: Observations, stretches: Sequence[float]
+    ) -> list[list[np.ndarray]]:
+        """For each stretch, the values of all parameters in the order of the fields.
+
+        `given` are those of the model, some of which will do.
+        """
+        if all(role is None for _, role, _ in self.entries):
+            return [given]
+        guesses, found = _guesses(self.model, data), []
+        for stretch in stretches:
+            for guess in guesses:
+                guess.stretch = stretch
+            numbers = []
+            for (latent, role, summands), value in zip(self.entries, given, strict=True):
+                number = None if role is None else guesses[latent].value(role, summands)
+                numbers.append(value if number is None else np.full(value.shape, float(number)))
+            found.append(numbers)
+        return found
+
+    def scales(self, data: Observations) -> np.ndarray:
+        """The natural size of a step in each learned coordinate."""
+        if all(role is None for _, role, _ in self.learned):
+            return np.ones(sum(size for _, _, size in self.learned))
+        guesses = _guesses(self.model, data)
+        sizes = [1.0 if role is None else guesses[n].scale(role) for n, role, _ in self.learned]
+        return np.repeat(sizes, [size for _, _, size in self.learned])
+
+
+def _parts(model: GP) -> list[Any]:
+    """Kernels, likelihood and means, in the order of the fields."""
+    return [*model.kernels, model.likelihood, *model.means]
+
+
+def _summands(parameters: list[Parameter]) -> int:
+    return max(1, sum(p.role in _SIZES and not p.given for p in parameters))
+
+
 def _scales(owners: list[tuple[Any, "_Guesses"]]) -> np.ndarray:
     scales: list[Any] = []
     for part, guess in owners:  # in the order of the fields of the model, which is the vector's
@@ -125,7 +185,7 @@ def _from_mean(guess: "_Guesses", mean: Mean) -> "_Guesses":
 
 def _start(part: Part, guesses: "_Guesses") -> Part:
     """The kernel, mean or likelihood with what was not given taken from the data."""
-    summands = max(1, sum(p.role in _SIZES and not p.given for p in all_parameters(part)))
+    summands = _summands(all_parameters(part))
 
     def start(parameter: Parameter) -> Parameter:
         if parameter.given:

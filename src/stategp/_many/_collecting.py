@@ -1,0 +1,66 @@
+"""From what was learned of each series to arrays that a file can hold."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stategp._data import Bundle, Observations
+from stategp._fitting import Learned
+from stategp._forecasting import Key, LongForm
+from stategp._many._posteriors import ManyPosteriors
+from stategp._models import GP
+from stategp._posteriors import Posterior
+
+
+def collect(
+    model: GP,
+    source: LongForm,
+    keys: Sequence[Key],
+    series: Sequence[Observations | None],
+    learned: Sequence[Learned],
+    share: str,
+) -> ManyPosteriors:
+    """Everything that was learned, as arrays."""
+    kinds: dict[Any, int] = {}
+    models: list[GP] = []
+    which, values = [], [np.zeros(0)]
+    kept: dict[int, Posterior] = {}
+    for number, one in enumerate(learned):
+        if one.template is None:
+            which.append(-1)
+            continue
+        if one.posterior is not None:
+            kept[number] = one.posterior
+        key = one.template.kind
+        if key not in kinds:
+            kinds[key] = len(models)
+            models.append(one.template.model)
+        which.append(kinds[key])
+        values += [np.ravel(value) for value in one.values]
+    return ManyPosteriors(
+        model,
+        source,
+        share,
+        tuple(keys),
+        tuple(models),
+        np.array(which, dtype=np.int64),
+        np.concatenate(values),
+        np.array([one.log_evidence for one in learned]),
+        tuple(one.result for one in learned),
+        tuple(one.problem for one in learned),
+        Bundle.of(series),
+        kept,
+    )
+
+
+def check_many(many: ManyPosteriors) -> None:
+    """Refuse a file whose parts do not fit together."""
+    count = len(many.names)
+    each = (many.which, many.log_likelihoods, many.results, many.problems, many.data)
+    if any(len(part) != count for part in each):
+        raise ValueError("the file has another number of series than of answers")
+    if count and not -1 <= many.which.min() <= many.which.max() < len(many.models):
+        raise ValueError("the file names a model that it does not hold")
+    if len(many.values) != many.starts[-1]:
+        raise ValueError("the file has another number of hyperparameters than its models")

@@ -1,0 +1,150 @@
+"""`fit_many`: one model, many series."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from stategp._data import Observations, observe
+from stategp._fitting import (
+    SHARES,
+    FitOptions,
+    Item,
+    Learned,
+    NotConvergedWarning,
+    fit,
+    goes_together,
+    learn_many,
+    settings_of,
+)
+from stategp._forecasting import Raw, read_long, read_pairs, read_series
+from stategp._many._collecting import collect
+from stategp._many._posteriors import ManyPosteriors
+from stategp._models import GP
+from stategp._posteriors import Posterior
+from stategp._runtime import refuse_traced
+
+
+def fit_many(
+    model: Any,
+    data: Any,
+    *,
+    by: Any = None,
+    time: str = "ds",
+    target: str = "y",
+    share: str = "none",
+    noise_variance: str | None = None,
+    exposure: str | None = None,
+    trials: str | None = None,
+    weights: str | None = None,
+    date_format: str | None = None,
+    progress: Any = None,
+    **options: Any,
+) -> ManyPosteriors:
+    """Fit a model to many series: one by one in effect, side by side in the computer.
+
+    Gaussian observations are fitted exactly, many series in one compiled program, on all cores;
+    each gets what `sg.fit` would find for it. Other likelihoods are fitted one after another. A
+    series that cannot be fitted is listed in `failures` and does not stop the others; fits that
+    did not converge give one warning. After Ctrl-C those that were fitted until then are returned.
+
+    Arguments:
+        model: an `sg.GP`.
+        data: a long frame (pandas, polars, pyarrow) with rows in any order; or a dictionary or a
+            list of pairs (x, y).
+        by: the column of the frame that tells series apart, or a list of such columns.
+        time: the column of times: dates (measured in days) or numbers.
+        target: the column of observations; an empty one is missing.
+        share: "none": each series learns its own hyperparameters. "all": they have one value for
+            all series together. "prior": each has its own, under a prior that is learned from all,
+            so that short series borrow from long ones (a prior that the model has stays as it is).
+            Levels and slopes of mean functions are never shared.
+        noise_variance: a column, as are `exposure`, `trials` and `weights`; see `sg.condition`.
+        date_format: how dates are written, if they are texts that could be read in several ways.
+        progress: whether to show how many series are done; by default only on a terminal.
+
+    Other options are those of `sg.fit`.
+
+    >>> import numpy as np, pandas as pd, stategp as sg
+    >>> t = np.tile(np.arange(40.0), 2)
+    >>> y = np.sin(t / np.repeat([3.0, 6.0], 40)) + 0.1 * np.cos(17 * t)
+    >>> frame = pd.DataFrame({"sensor": np.repeat(["a", "b"], 40), "ds": t, "y": y})
+    >>> many = sg.fit_many(sg.GP(sg.kernels.Matern52()), frame, by="sensor")
+    >>> many
+    ManyPosteriors(2 series: 2 converged)
+    >>> list(many.forecast(3.0).columns)
+    ['sensor', 'ds', 'mean', 'lower_95', 'upper_95']
+    """
+    if not isinstance(model, GP):
+        raise ValueError(f"model must be an sg.GP, got {type(model).__name__}: {model!r}")
+    refuse_traced("the model", model)
+    _check_options(model, share, options)
+    columns = {
+        "noise_variance": noise_variance,
+        "exposure": exposure,
+        "trials": trials,
+        "weights": weights,
+    }
+    if by is None:
+        for name in (name for name, column in columns.items() if column is not None):
+            raise ValueError(f"{name} is the name of a column, and needs a frame and `by`")
+        source, raws = read_pairs(data)
+    else:
+        long = read_long(data, by, time, target)
+        source, raws = read_series(long, time, target, columns, date_format)
+    observed = [_observed(model, raw) for raw in raws]
+    good = [n for n, series in enumerate(observed) if isinstance(series, Observations)]
+    items = [Item(model, series) for series in observed if isinstance(series, Observations)]
+
+    def alone(number: int) -> Posterior:
+        raw = raws[good[number]]
+        posterior: Posterior = fit(model, raw.x, raw.y, **raw.extras, **options, progress=False)
+        return posterior
+
+    learned: list[Learned] = [
+        Learned(None, [], np.nan, None, "" if isinstance(found, Observations) else found)
+        for found in observed
+    ]
+    found, shared = learn_many(items, alone, share=share, options=options, progress=progress)
+    for number, one in zip(good, found, strict=True):
+        learned[number] = one
+    _warn(learned)
+    series = [one if isinstance(one, Observations) else None for one in observed]
+    return collect(shared or model, source, [raw.key for raw in raws], series, learned, share)
+
+
+def _warn(learned: list[Learned]) -> None:
+    """As `fit` does of one series."""
+    results = [one.result for one in learned if one.result is not None]
+    bad = [result for result in results if not result.converged]
+    if bad:
+        number = "one series" if len(bad) == 1 else f"{len(bad):,} series"
+        words = f"the fits of {number} of {len(learned):,} did not converge (see `table`)"
+        warnings.warn(f"{words}; the first: {bad[0]}", NotConvergedWarning, stacklevel=3)
+
+
+def _check_options(model: GP, share: str, options: dict[str, Any]) -> None:
+    for name in options:
+        if name not in FitOptions.__annotations__:
+            raise TypeError(f"fit_many has no option {name!r}; those of sg.fit are accepted")
+    if share not in SHARES:
+        raise ValueError(f"share must be {', '.join(map(repr, SHARES))}, got {share!r}")
+    settings_of(model, options)
+    if share != "none" and not goes_together(model, options):
+        raise ValueError(
+            f"share={share!r} is for Gaussian observations with a state at every input (the "
+            "defaults of sg.fit); with other likelihoods or options use share='none'"
+        )
+
+
+def _observed(model: GP, raw: Raw) -> Observations | str:
+    """A series as it will be fitted, or why it cannot be."""
+    if raw.problem:
+        return raw.problem
+    extras = {name: value for name, value in raw.extras.items() if name != "weights"}
+    try:
+        return observe(
+            raw.x, raw.y, model.likelihood, extras=extras, weights=raw.extras.get("weights")
+        )
+    except ValueError as error:
+        return str(error)

@@ -1,0 +1,151 @@
+"""Forecaster.fit(frame, by=…): what it would find for each series, as one long frame."""
+
+import sys
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import stategp as sg
+
+RNG = np.random.default_rng(5)
+KERNEL = "matern32(10d)"
+
+
+def series(name, count, start="2024-03-01"):
+    days = pd.date_range(start, periods=count)
+    y = 5 + np.sin(np.arange(count) / 5) + 0.2 * RNG.standard_normal(count)
+    return pd.DataFrame({"unique_id": name, "ds": days, "y": y})
+
+
+FRAME = pd.concat([series("a", 40), series("b", 30, "2023-01-05")])
+BROKEN = pd.DataFrame({"unique_id": "bad", "ds": pd.date_range("2024", periods=3), "y": np.nan})
+NUMBERS = ["mean", "lower_95", "upper_95"]
+
+
+def part(frame, key):
+    return frame[frame["unique_id"] == key].reset_index(drop=True)
+
+
+@pytest.fixture(scope="module")
+def given():
+    frame = pd.concat([FRAME, BROKEN]).sample(frac=1, random_state=1)
+    return sg.Forecaster(KERNEL).fit(frame, by="unique_id", progress=False)
+
+
+@pytest.mark.parametrize("key", ["a", "b"])
+def test_each_series_has_the_forecast_it_would_have_alone(given, key):
+    alone = sg.Forecaster(KERNEL).fit(part(FRAME, key), progress=False)
+    expected, found = alone.forecast("5d"), part(given.forecast("5d"), key)
+    assert found["ds"].tolist() == expected["ds"].tolist()
+    np.testing.assert_allclose(found[NUMBERS], expected[NUMBERS], atol=1e-4)
+    one = given[key]
+    np.testing.assert_allclose(one.forecast("5d")[NUMBERS], found[NUMBERS], atol=1e-9)
+    assert one.posterior.elbo == pytest.approx(alone.posterior.elbo, abs=1e-8)
+    inside = given.predict(part(FRAME, key)[["unique_id", "ds"]].iloc[[4, 2]])
+    np.testing.assert_allclose(inside[NUMBERS], one.predict().iloc[[4, 2]][NUMBERS], atol=1e-9)
+
+
+def test_failures_are_listed(given):
+    assert given.failures_["unique_id"].tolist() == ["bad"]
+    assert "every y is NaN" in given.failures_["problem"][0]
+    assert "bad" not in set(given.forecast("2d")["unique_id"])
+    assert np.isnan(given.predict(BROKEN)["mean"]).all()
+    with pytest.raises(ValueError, match="series 'bad' could not be fitted"):
+        given["bad"]
+    with pytest.raises(KeyError, match="no series 'c'; there are"):
+        given["c"]
+    with pytest.raises(ValueError, match="ask it for one by its key"):
+        given.components()
+
+
+def test_predictions_without_a_frame_are_those_of_the_data(given):
+    found = given.predict(of="function", levels=0.5)
+    assert list(found.columns) == ["unique_id", "ds", "mean", "lower_50", "upper_50"]
+    assert len(found) == len(FRAME)
+
+
+def test_files_hold_all_series(given, tmp_path):
+    given.save(tmp_path / "all.stategp")
+    again = sg.load(tmp_path / "all.stategp")
+    pd.testing.assert_frame_equal(again.forecast("3d"), given.forecast("3d"))
+    pd.testing.assert_frame_equal(again.failures_, given.failures_)
+
+
+def test_the_models_that_are_compared_are_those_of_each_series():
+    t = np.arange(24.0)
+    values = {"up": 3 + 0.4 * t + RNG.standard_normal(24), "short": np.array([1.0, 2.0, 1.5])}
+    frame = pl.concat(
+        pl.DataFrame({"unique_id": key, "ds": t[: len(y)], "y": y}) for key, y in values.items()
+    )
+    found = sg.Forecaster().fit(frame, by="unique_id", progress=False)
+    alone = sg.Forecaster().fit(frame.filter(pl.col("unique_id") == "up"), progress=False)
+    ours = found.forecast(3.0).filter(pl.col("unique_id") == "up")
+    theirs = alone.forecast(3.0)
+    assert isinstance(ours, pl.DataFrame)
+    np.testing.assert_allclose(ours["ds"], theirs["ds"])
+    for name in NUMBERS:
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=2e-3)
+    chosen = found["up"].fitted.choices
+    assert [c.weight for c in chosen] == pytest.approx(
+        [c.weight for c in alone.fitted.choices], abs=1e-3
+    )
+    # Three times are too few to compare models: it has a forecaster of its own.
+    assert list(found.panel.alone) == [1]
+    assert len(found.forecast(3.0).filter(pl.col("unique_id") == "short")) == 3
+
+
+def test_regressors_are_read_for_each_series():
+    frame = FRAME.assign(sun=RNG.standard_normal(len(FRAME)))
+    frame["y"] += 2 * frame["sun"]
+    found = sg.Forecaster(KERNEL, regressors="sun").fit(
+        frame, by="unique_id", progress=False, max_steps=5
+    )
+    ends = FRAME.groupby("unique_id")["ds"].max()
+    future = pd.DataFrame(
+        {"unique_id": ["a", "b"], "ds": [ends["a"], ends["b"]], "sun": [0.0, 3.0]}
+    ).assign(ds=lambda f: f["ds"] + pd.Timedelta(days=1))
+    ahead = found.forecast("1d", future=future)
+    expected = found["b"].forecast("1d", future=part(future, "b"))
+    np.testing.assert_allclose(part(ahead, "b")[NUMBERS], expected[NUMBERS])
+    assert part(ahead, "b")["mean"][0] > 8
+    with pytest.raises(ValueError, match="sun"):
+        found.forecast("1d")
+
+
+def test_several_columns_tell_series_apart_and_weights_count(given):
+    frame = FRAME.assign(shop=1, times=2.0).rename(columns={"unique_id": "item"})
+    found = sg.Forecaster(KERNEL).fit(frame, by=["shop", "item"], weights="times", progress=False)
+    assert list(found.forecast("1d").columns) == ["shop", "item", "ds", *NUMBERS]
+    weighed = sg.Forecaster(KERNEL).fit(part(FRAME, "a").assign(w=2.0), weights="w", progress=False)
+    assert found[1, "a"].posterior.elbo == pytest.approx(weighed.posterior.elbo, abs=1e-8)
+    assert found[1, "a"].posterior.elbo != pytest.approx(given["a"].posterior.elbo, abs=1)
+
+
+def test_jobs_share_the_series(given):
+    frame = pd.concat([FRAME, BROKEN])
+    with joblib.parallel_config(backend="threading"):
+        found = sg.Forecaster(KERNEL).fit(frame, by="unique_id", n_jobs=2, progress=False)
+    for key in ("a", "b"):
+        np.testing.assert_allclose(
+            part(found.forecast("3d"), key)[NUMBERS], part(given.forecast("3d"), key)[NUMBERS]
+        )
+    assert found.failures_["unique_id"].tolist() == ["bad"]
+
+
+def test_what_is_asked_is_checked(given, monkeypatch):
+    with pytest.raises(ValueError, match="n_jobs is for many series"):
+        sg.Forecaster(KERNEL).fit(FRAME, n_jobs=2)
+    with pytest.raises(ValueError, match="n_jobs must not be 0"):
+        sg.Forecaster(KERNEL).fit(FRAME, by="unique_id", n_jobs=0)
+    with pytest.raises(ValueError, match="failures_ is for many series"):
+        _ = sg.Forecaster(KERNEL).failures_
+    with pytest.raises(TypeError, match="has one series"):
+        sg.Forecaster(KERNEL)["a"]
+    with pytest.raises(ValueError, match="'soon' is not a duration"):
+        given.forecast("soon")
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    with pytest.raises(ImportError, match="n_jobs needs joblib"):
+        sg.Forecaster(KERNEL).fit(FRAME, by="unique_id", n_jobs=2)

@@ -1,0 +1,381 @@
+"""fit_many: what `fit` finds for each series, found side by side."""
+
+import warnings
+
+import jax
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import multivariate_normal
+
+import stategp as sg
+from stategp._data import observe
+from stategp._fitting import _together
+from stategp._fitting._templates import Template
+from stategp._inference import batched_evidence, starting_model
+from stategp._inference._batch import rows_of, slots_for
+from stategp._native import _kernels
+from stategp.parameters import all_parameters, to_vector
+
+RNG = np.random.default_rng(3)
+MODEL = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Gaussian(), sg.means.Constant())
+X_NEW = np.array([-1.0, 4.5, 30.0, 70.0])
+
+
+def simulated(count, level=0.0, stretch=1.0):
+    """A series with gaps, in no order."""
+    x = RNG.permutation(np.sort(RNG.choice(60, count, replace=False))).astype(float)
+    y = level + np.sin(x / (4 * stretch)) + 0.3 * RNG.standard_normal(count)
+    return x, y
+
+
+SERIES = {
+    "a": simulated(40),
+    "b": simulated(25, 5.0),
+    "c": simulated(30, -3.0, 2.0),
+    "d": simulated(1),
+}
+SERIES["b"][1][3] = np.nan
+SERIES["c"][0][:5] = SERIES["c"][0][5:10]  # several observations at the same times
+
+
+def long(series=SERIES, name="sensor"):
+    parts = [pd.DataFrame({name: key, "ds": x, "y": y}) for key, (x, y) in series.items()]
+    return pd.concat(parts).sample(frac=1, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def many():
+    return sg.fit_many(MODEL, long(), by="sensor")
+
+
+@pytest.mark.parametrize("key", ["a", "b", "c"])
+def test_each_series_has_what_fit_finds(many, key):
+    alone = sg.fit(MODEL, *SERIES[key])
+    together = many[key]
+    number = many.keys().index(key)
+    assert many.log_likelihoods[number] == pytest.approx(alone.elbo, abs=1e-9)
+    assert together.elbo == pytest.approx(alone.elbo, abs=1e-9)
+    assert together.fit_result.converged
+    np.testing.assert_allclose(to_vector(together.model), to_vector(alone.model), atol=2e-5)
+    for found in (together.predict_f(X_NEW), many.predict_f(X_NEW)[key]):
+        for ours, theirs in zip(found, alone.predict_f(X_NEW), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5)
+
+
+def dense_log_likelihood(x, y, variance, lengthscale, noise, level=0.0):
+    """That of a dense Gaussian process."""
+    distance = np.sqrt(3) * np.abs(x[:, None] - x[None]) / lengthscale
+    covariance = variance * (1 + distance) * np.exp(-distance) + noise * np.eye(len(x))
+    return multivariate_normal(np.full(len(x), level), covariance).logpdf(y)
+
+
+@pytest.mark.parametrize("key", ["a", "b", "c", "d"])
+def test_the_likelihood_is_that_of_a_dense_process(many, key):
+    row = many.table.set_index("sensor").loc[key]
+    x, y = SERIES[key]
+    seen = np.isfinite(y)
+    names = ("variance", "lengthscale", "likelihood__variance", "mean__value")
+    expected = dense_log_likelihood(x[seen], y[seen], *(row[name] for name in names))
+    assert row["log_likelihood"] == pytest.approx(expected, abs=1e-7)
+    assert row["observations"] == seen.sum()
+
+
+def test_predictions_at_once_are_those_of_each_posterior(many):
+    frame = pd.DataFrame({"sensor": ["b", "a", "b"], "ds": [70.0, 4.5, 1.25]})
+    found = many.predict(frame)
+    assert list(found.columns) == ["sensor", "ds", "mean", "lower_95", "upper_95"]
+    assert found["sensor"].tolist() == ["b", "a", "b"]
+    mean, variance = many["b"].predict_y([70.0, 1.25])
+    np.testing.assert_allclose(found["mean"].to_numpy()[[0, 2]], mean, rtol=1e-9)
+    reach = 1.959963984540054 * np.sqrt(variance)
+    np.testing.assert_allclose(found["upper_95"].to_numpy()[[0, 2]], mean + reach, rtol=1e-9)
+    narrow = many.predict(frame, of="function", levels=[0.5, 0.9])
+    assert list(narrow.columns)[3:] == ["lower_50", "upper_50", "lower_90", "upper_90"]
+    everything = many.predict()
+    assert len(everything) == int(many.data.counts.sum())
+    with pytest.raises(KeyError, match="there is no series 'z'; there are"):
+        many.predict(frame.assign(sensor="z"))
+    with pytest.raises(ValueError, match="of must be"):
+        many.predict(frame, of="noise")
+
+
+def test_forecasts_start_at_the_end_of_each_series(many):
+    found = many.forecast(2.0, every=1.0)
+    for key in ("a", "b", "c"):
+        ends = np.nanmax(np.where(np.isfinite(SERIES[key][1]), SERIES[key][0], np.nan))
+        rows = found[found["sensor"] == key]
+        assert rows["ds"].tolist() == [ends + 1, ends + 2]
+        mean, variance = many[key].predict_y([ends + 1, ends + 2])
+        np.testing.assert_allclose(rows["mean"], mean, rtol=1e-9, atol=1e-9)
+        reach = 1.959963984540054 * np.sqrt(variance)
+        np.testing.assert_allclose(rows["lower_95"], mean - reach, rtol=1e-9, atol=1e-9)
+    with pytest.raises(ValueError, match="horizon must be positive"):
+        many.forecast(-1.0)
+
+
+def test_some_series_without_a_forecast_are_a_warning():
+    data = {"close": (np.arange(9.0), np.zeros(9)), "far": (np.arange(9.0) * 50, np.ones(9))}
+    fixed = sg.kernels.Matern32(variance=sg.fixed(1.0), lengthscale=sg.fixed(3.0))
+    many = sg.fit_many(sg.GP(fixed, sg.likelihoods.Gaussian(variance=sg.fixed(0.1))), data)
+    with pytest.warns(UserWarning, match="no forecast for series 'far': the horizon 3.0 is"):
+        assert set(many.forecast(3.0)["series"]) == {"close"}
+
+
+KINDS = {
+    "pandas": lambda frame: frame,
+    "polars": pl.from_pandas,
+    "pyarrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_frames_of_all_kinds_and_keys_of_several_columns(kind, many):
+    frame = long().assign(site=lambda f: (f["sensor"] == "a").astype(int))
+    found = sg.fit_many(MODEL, KINDS[kind](frame), by=["site", "sensor"])
+    assert type(found.forecast(2.0, every=1.0)) is type(KINDS[kind](frame))
+    assert (1, "a") in found
+    assert "a" not in found
+    order = [(int(key == "a"), key) for key in many]
+    assert found.keys() == order
+    np.testing.assert_allclose(found.log_likelihoods, many.log_likelihoods, atol=1e-9)
+    table = found.table if kind == "pandas" else found.table.to_pandas()
+    assert list(zip(table["site"], table["sensor"], strict=True)) == order
+
+
+def test_keys_are_integers_dates_are_days():
+    x = np.arange(12)
+    days = pd.Timestamp("2024-02-25", tz="Europe/Berlin") + pd.to_timedelta(x, "D")
+    frame = pd.DataFrame({"id": 7, "when": days, "value": np.cos(x / 2)})
+    found = sg.fit_many(MODEL, frame, by="id", time="when", target="value", tolerance=1e-2)
+    ahead = found.forecast("2d")
+    assert ahead["when"].tolist() == [days[-1] + pd.Timedelta(days=n) for n in (1, 2)]
+    assert 7 in found
+    np.testing.assert_allclose(found[7].data.x, x)
+
+
+def test_a_broken_series_does_not_stop_the_others(many):
+    bad = pd.DataFrame(
+        {
+            "sensor": ["inf"] * 3 + ["empty"] * 2 + ["text"],
+            "ds": [1.0, 2.0, 3.0, 1.0, 2.0, 1.0],
+            "y": [1.0, np.inf, 2.0, np.nan, np.nan, "n/a?"],
+        }
+    )
+    found = sg.fit_many(MODEL, pd.concat([long(), bad]), by="sensor")
+    problems = found.failures.set_index("sensor")["problem"]
+    assert set(problems.index) == {"inf", "empty", "text"}
+    assert "row 1 is inf" in problems["inf"]
+    assert "every y is NaN" in problems["empty"]
+    assert repr(found) == "ManyPosteriors(7 series: 4 converged, 3 failed)"
+    assert found.table.set_index("sensor").loc["empty", "status"].startswith("failed: every y")
+    np.testing.assert_allclose(
+        [found.log_likelihoods[found.keys().index(key)] for key in many],
+        many.log_likelihoods,
+        atol=1e-9,
+    )
+    with pytest.raises(ValueError, match="series 'empty' could not be fitted: every y is NaN"):
+        found["empty"]
+    asked = found.predict(pd.DataFrame({"sensor": ["empty", "a"], "ds": [1.0, 1.0]}))
+    assert np.isnan(asked["mean"][0])
+    assert np.isfinite(asked["mean"][1])
+    assert "empty" not in set(found.forecast(2.0, every=1.0)["sensor"])
+
+
+def test_signals_far_above_the_noise_are_fitted_alone():
+    x = np.arange(30.0)
+    data = {"clear": (x, np.sin(x / 5)), "a": SERIES["a"]}
+    found = sg.fit_many(MODEL, data)
+    alone = sg.fit(MODEL, *data["clear"])
+    assert found.log_likelihoods[0] == pytest.approx(alone.elbo, rel=1e-6)
+    assert found.results[1].converged
+
+
+def test_dictionaries_and_lists_of_pairs(many):
+    named, listed = sg.fit_many(MODEL, SERIES), sg.fit_many(MODEL, list(SERIES.values()))
+    assert list(named) == ["a", "b", "c", "d"]
+    assert list(listed) == [0, 1, 2, 3]
+    expected = [many.log_likelihoods[many.keys().index(key)] for key in SERIES]
+    np.testing.assert_allclose(named.log_likelihoods, expected, atol=1e-9)
+    np.testing.assert_array_equal(named.log_likelihoods, listed.log_likelihoods)
+    assert next(iter(named.table.columns)) == "series"
+
+
+def test_known_noise_and_weights_are_columns():
+    x, y = SERIES["a"]
+    noise, weights = RNG.uniform(0.001, 0.03, len(x)), RNG.integers(1, 4, len(x)).astype(float)
+    frame = pd.DataFrame({"id": "a", "ds": x, "y": y, "noise": noise, "times": weights})
+    found = sg.fit_many(MODEL, frame, by="id", noise_variance="noise", weights="times")
+    alone = sg.fit(MODEL, x, y, noise_variance=noise, weights=weights)
+    assert found.log_likelihoods[0] == pytest.approx(alone.elbo, abs=1e-9)
+    assert found["a"].elbo == pytest.approx(alone.elbo, abs=1e-9)
+
+
+def test_files_hold_everything(many, tmp_path):
+    many.save(tmp_path / "many.stategp")
+    again = sg.load(tmp_path / "many.stategp")
+    assert repr(again) == repr(many)
+    pd.testing.assert_frame_equal(again.table, many.table)
+    pd.testing.assert_frame_equal(again.forecast(2.0, every=1.0), many.forecast(2.0, every=1.0))
+    assert again["a"].elbo == many["a"].elbo
+
+
+def test_other_likelihoods_are_fitted_one_by_one():
+    x = np.arange(12.0)
+    data = {"a": (x, RNG.poisson(3.0, 12)), "b": (x, np.full(12, -1.0))}
+    kernel = sg.kernels.Matern12(variance=sg.fixed(1.0), lengthscale=sg.fixed(5.0))
+    model = sg.GP(kernel, "poisson")
+    found = sg.fit_many(model, data)
+    assert "must be" in found.failures["problem"][0]
+    assert found["a"].elbo == pytest.approx(sg.fit(model, *data["a"]).elbo, abs=1e-9)
+    assert {"mean", "median", "upper_95"} <= set(found.forecast(2.0).columns)
+    with pytest.raises(ValueError, match="share='all' is for Gaussian observations"):
+        sg.fit_many(model, data, share="all")
+
+
+def test_after_an_interruption_there_is_what_was_found(monkeypatch):
+    calls = iter(range(1000))
+    plain = batched_evidence
+
+    def interrupted(*arguments):
+        if next(calls) == 12:
+            raise KeyboardInterrupt
+        return plain(*arguments)
+
+    monkeypatch.setattr(_together, "batched_evidence", interrupted)
+    monkeypatch.setattr(_together, "slots_for", lambda *_: 4)
+    data = dict.fromkeys(range(6), SERIES["a"])
+    with pytest.warns(sg.NotConvergedWarning, match=r"the fits of 4 series of 6 .* interrupted"):
+        found = sg.fit_many(MODEL, data, tolerance=1e-9)
+    assert [result is not None for result in found.results] == [True] * 4 + [False] * 2
+    assert found.results[0].outcome is sg.Outcome.interrupted
+    assert found.failures["problem"].tolist() == ["interrupted before it was fitted"] * 2
+
+
+def test_shared_hyperparameters_are_those_of_all_series_together():
+    level_free = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Gaussian())
+    data = {"a": SERIES["a"], "c": simulated(12)}
+    found = sg.fit_many(level_free, data, share="all")
+
+    def loss(vector):
+        return -sum(dense_log_likelihood(*data[key], *np.exp(vector)) for key in data)
+
+    best = minimize(loss, np.log([1.0, 5.0, 0.1]), tol=1e-10)
+    assert found.log_likelihoods.sum() == pytest.approx(-best.fun, abs=1e-6)
+    values = np.log(found.table[["variance", "lengthscale", "likelihood__variance"]].to_numpy())
+    np.testing.assert_allclose(values, np.tile(best.x, (2, 1)), atol=1e-3)
+    assert not any(p.learned for p in all_parameters(found.model))
+
+
+def test_levels_are_not_shared():
+    data = {"a": SERIES["a"], "b": SERIES["b"]}
+    found = sg.fit_many(MODEL, data, share="all")
+    table = found.table
+    assert table["lengthscale"].nunique() == 1
+    # Each level is the best for the hyperparameters that all have.
+    for key in data:
+        model = found.model
+        alone = sg.fit(model, *data[key])
+        number = found.keys().index(key)
+        assert found.log_likelihoods[number] == pytest.approx(alone.elbo, abs=1e-7)
+
+
+def test_short_series_borrow_from_long_ones():
+    level_free = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Gaussian())
+    data = {number: simulated(40) for number in range(5)} | {"short": simulated(4)}
+    alone = np.log(sg.fit_many(level_free, data).table["lengthscale"].to_numpy())
+    found = sg.fit_many(level_free, data, share="prior")
+    together = np.log(found.table["lengthscale"].to_numpy())
+    middle = np.mean(together[:5])
+    assert abs(together[5] - middle) < abs(alone[5] - middle) / 3
+    assert np.ptp(together[:5]) < np.ptp(alone[:5])
+    prior = found.model.kernel.lengthscale.prior
+    assert isinstance(prior, sg.priors.LogNormal)
+    # The mode of the density is where the series are.
+    assert np.log(prior.median) - prior.spread**2 == pytest.approx(middle, abs=0.1)
+    # The model is what each series was fitted with.
+    again = sg.fit(found.model, *data["short"])
+    assert again.elbo == pytest.approx(found.log_likelihoods[5], abs=1e-5)
+
+
+def test_kernels_that_grow_with_their_parameters_do_so():
+    x = np.arange(48.0)
+    waves = np.cos(2 * np.pi * np.arange(1, 4)[:, None] * x / 12)
+    y = np.array([1.0, 0.6, 0.3]) @ waves + 0.1 * RNG.standard_normal(48)
+    kernel = sg.kernels.Periodic(period=sg.fixed(12.0), lengthscale=2.0, tolerance=1e-2)
+    model = sg.GP(kernel, sg.likelihoods.Gaussian())
+    found, alone = sg.fit_many(model, {"a": (x, y)}), sg.fit(model, x, y)
+    assert found["a"].model.kernel.order == alone.model.kernel.order > kernel.order
+    assert found.log_likelihoods[0] == pytest.approx(alone.elbo, abs=1e-8)
+
+
+def test_templates_are_models_as_numbers():
+    data = observe(*SERIES["a"])
+    model = sg.GP("matern32 + cosine(7)", mean=sg.means.Constant())
+    template = Template.of(model, data)
+    for stretch in (1.0, 0.25):
+        start = starting_model(model, data, stretch)
+        (values,) = template.starts(template.leaves, data, [stretch])
+        expected = [np.asarray(parameter.value) for parameter in all_parameters(start)]
+        for ours, theirs in zip(values, expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_allclose(template.vector(values), to_vector(start), rtol=1e-15)
+        assert repr(template.with_values(values)) == repr(start)
+
+
+def test_the_twin_of_the_compiled_kernels_says_the_same():
+    data = observe(*SERIES["a"])
+    template = Template.of(MODEL, data)
+    rows, size = rows_of(data)
+    vector = np.asarray(to_vector(template.model))
+    leaves, rows = jax.tree.map(lambda leaf: np.asarray(leaf)[None], (template.leaves, rows))
+    vectors, leaves, rows = jax.device_put((vector[None], leaves, rows))
+    arguments = vectors, jax.tree.unflatten(template.structure, leaves), rows
+    compiled = batched_evidence(*arguments)
+    before, _kernels._PROBLEM = _kernels._PROBLEM, "compared with"
+    try:
+        twin = jax.jit(lambda *given: batched_evidence.__wrapped__(*given))(*arguments)
+    finally:
+        _kernels._PROBLEM = before
+    for ours, theirs in zip(compiled, twin, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-11)
+    assert slots_for(size, 2, 3) == 4
+
+
+def test_what_is_asked_is_checked():
+    frame = long()
+    for arguments, words in {
+        "by must be the name of a column": {"by": 3},
+        "there is no column 'station'": {"by": "station"},
+        "there is no column 'when'": {"by": "sensor", "time": "when"},
+        "time and by are both column 'ds'": {"by": "ds"},
+        "share must be 'none', 'all', 'prior'": {"by": "sensor", "share": "some"},
+        "max_steps must be a whole number": {"by": "sensor", "max_steps": 0},
+    }.items():
+        with pytest.raises(ValueError, match=arguments):
+            sg.fit_many(MODEL, frame, **words)
+    with pytest.raises(TypeError, match="fit_many has no option 'steps'"):
+        sg.fit_many(MODEL, frame, by="sensor", steps=3)
+    with pytest.raises(ValueError, match="no rows"):
+        sg.fit_many(MODEL, frame[:0], by="sensor")
+    with pytest.raises(ValueError, match="there are no series"):
+        sg.fit_many(MODEL, {})
+    with pytest.raises(ValueError, match=r"series 'ds' must be a pair .* for a frame of columns"):
+        sg.fit_many(MODEL, {"ds": np.arange(3.0)})
+    with pytest.raises(ValueError, match="give a data frame and `by`"):
+        sg.fit_many(MODEL, frame)
+    with pytest.raises(ValueError, match=r"column 'sensor' .* row 0 has none"):
+        sg.fit_many(MODEL, frame.assign(sensor=None), by="sensor")
+    with pytest.raises(ValueError, match="weights is the name of a column"):
+        sg.fit_many(MODEL, SERIES, weights="w")
+    with pytest.raises(ValueError, match=r"model must be an sg\.GP"):
+        sg.fit_many("matern32", frame, by="sensor")
+
+
+def test_progress_is_a_line_on_standard_error(capsys):
+    with warnings.catch_warnings():
+        sg.fit_many(MODEL, SERIES, progress=True)
+    assert "fitted" in capsys.readouterr().err
