@@ -93,7 +93,8 @@ class Candidate(NamedTuple):
     kernel: Kernel
     likelihood: Gaussian
     mean: Mean
-    spent: float  # how many numbers its mean took from the data
+    fitted: np.ndarray  # the mean at the observations
+    spent: float  # how many numbers it took from the data
 
 
 def candidates(x: np.ndarray, y: np.ndarray, outline: Outline) -> list[list[Candidate]]:
@@ -110,9 +111,10 @@ def candidates(x: np.ndarray, y: np.ndarray, outline: Outline) -> list[list[Cand
             mean, fitted, spent = exact_pattern(x, values, season.period, most)
         change = typical_change(values - fitted, outline)
         noise = Gaussian(variance=_near(0.3 * change**2, 1.5))
+        about = (noise, mean, fitted, spent)
         found.append(
             [
-                Candidate(trend, log, Sum(**parts, **_seasons(outline, change)), noise, mean, spent)
+                Candidate(trend, log, Sum(**parts, **_seasons(outline, change)), *about)
                 for trend, parts in _trends(outline, change).items()
             ]
         )

@@ -38,6 +38,7 @@ from stategp._forecasting._frames import (
     times_of,
 )
 from stategp._forecasting._instants import Instants
+from stategp._forecasting._learning import Series
 from stategp._forecasting._pictures import Pictured
 from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regressors import effect_rows, knowing, make_design, say, without_unknown
@@ -65,6 +66,7 @@ class Fitted:
     extras: dict[str, str]  # the columns that the likelihood reads beside the target
     call: str
     choices: tuple[Choice, ...] = ()  # what was chosen from the data, the best first
+    doubted: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))  # outliers: times
 
     def distribution(self, x: np.ndarray, extras: dict[str, Any], *, noise: bool = True) -> Any:
         """The distribution of a new observation (or, without noise, of the function) at x."""
@@ -94,6 +96,7 @@ class Forecaster(Pictured):
         holidays: a country ("DE"), a country and a subdivision (("DE", "BY")), `sg.Holidays`, or a
             list of these; every holiday has an effect.
         events: dates by name ({"sale": ["2025-03-01"]}) or `sg.Event`, one or a list.
+        robust: whether outliers are found and get little weight, where models are compared.
 
     >>> import numpy as np, pandas as pd, stategp as sg
     >>> days, t = pd.date_range("2024-01-01", periods=60), np.arange(60)
@@ -110,6 +113,7 @@ class Forecaster(Pictured):
     regressors: Any = None
     holidays: Any = None
     events: Any = None
+    robust: bool = True
     fitted: Fitted | None = None
 
     def __post_init__(self) -> None:
@@ -158,9 +162,12 @@ class Forecaster(Pictured):
         design, seen = make_design(asked, table, axis, (x, y), target)
         counts = None if weights is None else number_column(table, weights)
         choices: tuple[Choice, ...] = ()
+        doubted = np.zeros(0)
         left = design is None and not columns and not options
         if left and self._chooses(likelihood, x[seen]):
-            choices = choose(x, y, dates=axis.dates, weights=counts)
+            series = Series.of(x, y, counts, dates=axis.dates, robust=self.robust)
+            choices, series = choose(series, robust=self.robust)
+            doubted = series.x[series.doubted]
             posterior = choices[0].posterior
         else:
             f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
@@ -182,7 +189,7 @@ class Forecaster(Pictured):
         arguments = extras | {name: v for name, v in named.items() if v is not None} | options
         call = f"{self!r}.fit(frame, time={time!r}, target={target!r}{_written(arguments)})"
         kind = kind_of(table)
-        self.fitted = Fitted(posterior, axis, time, target, kind, extras, call, choices)
+        self.fitted = Fitted(posterior, axis, time, target, kind, extras, call, choices, doubted)
         if choices and progress is not False:
             print(self.explain(), file=sys.stderr)
         return self
@@ -346,11 +353,16 @@ class Forecaster(Pictured):
             y = number_column(table, fitted.target)
         posterior = self._knowing(frame, None)
         y = without_unknown(posterior, x, y)
-        probability = posterior.tail_probability(x, y, weights=weights, **extras)
+        # Models of log y leave out what has no logarithm: nothing could be more extreme.
+        lost = np.isin(x, fitted.doubted) & (y <= 0) if fitted.choices[:1] and fitted.choices[0].log else np.zeros(len(y), dtype=bool)
+        probability = np.asarray(
+            posterior.tail_probability(x, np.where(lost, np.nan, y), weights=weights, **extras)
+        )
+        probability = np.where(lost, 0.0, probability)
         columns = {
             fitted.target: y,
-            "probability": np.asarray(probability),
-            "outlier": np.asarray(probability) < threshold,
+            "probability": probability,
+            "outlier": probability < threshold,
         }
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 

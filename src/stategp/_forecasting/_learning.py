@@ -1,0 +1,163 @@
+"""A candidate of the default forecaster, learned, and the outliers that it sees."""
+
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+from stategp._fitting import condition, fit
+from stategp._forecasting._candidates import Candidate, Outline
+from stategp._forecasting._outliers import Surprises, gross, unexpected
+from stategp._models import GP
+from stategp._posteriors import Posterior
+from stategp.likelihoods import Gaussian, LogNormal
+from stategp.parameters import Parameter
+
+_LATEST = 400  # observations that teach hyperparameters: they are most like those to come
+_MOST_LATEST = 1200
+_CYCLES = 4  # of the longest season that these hold, if that is within the limits
+_MOST_STEPS = 60
+_FLAT = 5e-4  # slope per observation at which a search may end
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """Observations in order of time, and what is known of them before any model."""
+
+    x: np.ndarray
+    y: np.ndarray
+    counts: np.ndarray  # the weights that the user gave, or 1
+    outline: Outline
+    cleaned: np.ndarray  # y, with something usual in the place of outliers
+    shares: np.ndarray  # of its weight that an observation keeps: 1, and little for outliers
+
+    @staticmethod
+    def of(
+        x: np.ndarray, y: np.ndarray, counts: np.ndarray | None, *, dates: bool, robust: bool
+    ) -> "Series":
+        """Those that are not missing. Gross outliers have little weight already."""
+        seen = np.flatnonzero(np.isfinite(y))
+        seen = seen[np.argsort(x[seen], kind="stable")]
+        x, y, ones = x[seen], y[seen], np.ones(len(seen))
+        outline = Outline.of(x, y, dates)
+        given = ones if counts is None else counts[seen]
+        series = Series(x, y, given, outline, y, ones)
+        if not robust:
+            return series
+        series = series.doubting(gross(x, y, outline))
+        if series.doubted.any() and not dates:  # a period was sought
+            outline = Outline.of(x, series.cleaned, dates)
+        return dataclasses.replace(series, outline=outline)
+
+    def doubting(self, found: Surprises) -> "Series":
+        """The same with these outliers, and no others.
+
+        At a distance of z standard deviations they keep 1/z² of their weight: the further they are
+        away, the less they pull.
+        """
+        far = np.maximum(found.scores**2, 1.0)
+        return dataclasses.replace(
+            self,
+            cleaned=np.where(found.outliers, found.expected, self.y),
+            shares=np.where(found.outliers, 1 / far, 1.0),
+        )
+
+    @property
+    def doubted(self) -> np.ndarray:
+        """Which observations are outliers."""
+        return np.asarray(self.shares < 1)
+
+    def surprised_by(self, learned: "Learned") -> "Series":
+        """The same with the outliers that a model finds; itself, if it has these already."""
+        found = unexpected(self.x, self.y, learned.expected, learned.scores, self.outline)
+        return self if np.array_equal(found.outliers, self.doubted) else self.doubting(found)
+
+
+class Learned(NamedTuple):
+    """A candidate with its posterior, and how likely it makes y."""
+
+    candidate: Candidate
+    posterior: Posterior
+    evidence: float
+    expected: np.ndarray  # the median of each observation, given all the others
+    scores: np.ndarray  # how far it lies from that, in standard deviations
+
+
+def learn(candidate: Candidate, series: Series) -> Learned:
+    """Hyperparameters from the latest observations, the posterior from all."""
+    longest = max((season.steps for season in series.outline.seasons), default=0.0)
+    count = int(np.clip(_CYCLES * longest, _LATEST, _MOST_LATEST))
+    y, shares = series.y, series.shares
+    if candidate.log:  # outliers that have no logarithm are left out
+        lost = y <= 0
+        y, shares = np.log(np.where(lost, 1.0, y)), np.where(lost, 0.0, shares)
+    rows = np.flatnonzero(shares > 0)
+    latest = rows if len(rows) <= 1.25 * count else rows[-count:]
+    weights = None if np.all(series.counts == 1) and np.all(shares == 1) else series.counts * shares
+    model = GP(candidate.kernel, candidate.likelihood, candidate.mean)
+
+    def part(rows: np.ndarray) -> dict[str, Any]:
+        return {
+            "x": series.x[rows],
+            "y": y[rows],
+            "weights": None if weights is None else weights[rows],
+            "inducing": "data",
+            "progress": False,
+        }
+
+    learned: Posterior = fit(model, **part(latest), max_steps=_MOST_STEPS, tolerance=_FLAT)
+    evidence = learned.elbo if math.isfinite(learned.elbo) else -math.inf
+    if candidate.log:
+        evidence -= float(np.sum((series.counts * shares)[latest] * y[latest]))
+    if len(latest) < len(rows):
+        whole = condition(learned.model, **part(rows))
+        learned = dataclasses.replace(whole, fit_result=learned.fit_result)
+    expected, scores = np.full(len(y), np.nan), np.full(len(y), np.inf)
+    expected[rows], scores[rows] = _without_each(learned, candidate.fitted[rows])
+    if candidate.log:
+        expected = np.exp(np.where(np.isnan(expected), np.log(series.cleaned), expected))
+        learned = _of_exponentials(learned)
+    learned = eqx.tree_at(lambda posterior: posterior.elbo, learned, evidence)
+    return Learned(candidate, learned, evidence, expected, scores)
+
+
+def _without_each(posterior: Posterior, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What is expected of each observation given all others, and its distance from that.
+
+    `mean` is the mean function at the observations. As `Posterior.leave_one_out`, but for a state
+    at every observation, whose marginals need not be computed.
+    """
+    data, (pairs,) = posterior.data, posterior.marginals
+    emission = np.asarray(posterior.model.kernels[0].emission())
+    state = np.searchsorted(np.asarray(posterior.relative_inducing), np.asarray(data.x))
+    dim = len(emission)  # a state is on the right of its interval
+    f = mean + (np.asarray(pairs.mean)[:-1, dim:] @ emission)[state]
+    covariance = np.asarray(pairs.covariance)[:-1, dim:, dim:]
+    spread = np.maximum(np.einsum("mij,i,j->m", covariance, emission, emission), 0.0)[state]
+    noise = float(noise_of(posterior).value)
+    precision = np.asarray(data.weights) / noise
+    left = np.maximum(1 - precision * spread, 1e-12)  # of the precision, without the observation
+    away = np.asarray(data.y) - f
+    without = f - precision * away * spread / left
+    return without, (np.asarray(data.y) - without) / np.sqrt(spread / left + noise)
+
+
+def _of_exponentials(posterior: Posterior) -> Posterior:
+    """The posterior of y, from that of log y."""
+    model = posterior.model
+    noise = LogNormal(variance=noise_of(posterior))
+    changed: Posterior = eqx.tree_at(
+        lambda tree: (tree.model, tree.data.y),
+        posterior,
+        (GP(model.kernel, noise, model.mean), np.exp(np.asarray(posterior.data.y))),
+    )
+    return changed
+
+
+def noise_of(posterior: Posterior) -> Parameter:
+    """The variance of noise, in y or in log y."""
+    likelihood = posterior.model.likelihood
+    assert isinstance(likelihood, Gaussian | LogNormal)
+    return likelihood.variance
