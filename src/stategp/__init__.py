@@ -29,7 +29,7 @@ from stategp._fitting import (
     fit,
     log_posterior,
 )
-from stategp._forecasting import Effect, Event, Forecaster, Holidays
+from stategp._forecasting import Effect, Event, Forecaster, ForecastWarning, Holidays
 from stategp._inference import Certificate, FitResult, Outcome
 from stategp._models import GP, AdditiveGP, DeepGP, Layer
 from stategp._native import describe_runtime
@@ -69,6 +69,7 @@ __all__ = [
     "Effect",
     "Event",
     "FitResult",
+    "ForecastWarning",
     "Forecaster",
     "GPClassifier",
     "GPRegressor",

@@ -3,6 +3,7 @@
 from stategp._files import allow
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._calendar import Occasion
+from stategp._forecasting._cautions import ForecastWarning
 from stategp._forecasting._choosing import Choice
 from stategp._forecasting._date_texts import read_dates
 from stategp._forecasting._defaults import default_kernel
@@ -33,6 +34,7 @@ __all__ = [
     "Effect",
     "Event",
     "Fitted",
+    "ForecastWarning",
     "Forecaster",
     "Holidays",
     "Source",

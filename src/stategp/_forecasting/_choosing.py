@@ -111,15 +111,3 @@ def draw(choices: tuple[Choice, ...], seed: int, x: np.ndarray, num_samples: int
             for number, (choice, count) in enumerate(zip(choices, counts, strict=True))
         ]
     )
-
-
-def explain(choices: tuple[Choice, ...], kernel: str) -> str:
-    """What was chosen, and why, in words."""
-    if not choices:
-        return f"the kernel was given, or is the default for long series: {kernel}"
-    lines = []
-    for choice in choices:
-        scale = "log y" if choice.log else "y"
-        lines.append(f"{100 * choice.weight:.0f} %  {scale}: {choice.trend}")
-    lead = "weights of the models whose quantiles are averaged:"
-    return "\n".join([lead, *(f"  {line}" for line in lines), f"kernel of the first: {kernel}"])

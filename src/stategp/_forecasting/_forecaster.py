@@ -20,7 +20,8 @@ from stategp._forecasting._answers import (
     normal_columns,
 )
 from stategp._forecasting._axis import TimeAxis
-from stategp._forecasting._choosing import Choice, averaged, choose, draw, explain, refuse_extras
+from stategp._forecasting._cautions import caution_of_scores, warn_of_horizon
+from stategp._forecasting._choosing import Choice, averaged, choose, draw, refuse_extras
 from stategp._forecasting._coefficients import roughly_without
 from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
 from stategp._forecasting._effects import as_effects, as_events, as_holidays, written
@@ -43,6 +44,7 @@ from stategp._forecasting._pictures import Pictured
 from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regressors import effect_rows, knowing, make_design, say, without_unknown
 from stategp._forecasting._steps import continued, months_apart
+from stategp._forecasting._words import explain, tell_apart
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior, marginals_at
 from stategp._story import user_units
@@ -67,6 +69,8 @@ class Fitted:
     call: str
     choices: tuple[Choice, ...] = ()  # what was chosen from the data, the best first
     doubted: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))  # outliers: times
+    findings: tuple[str, ...] = ()  # in words, as are cautions
+    cautions: tuple[str, ...] = ()
 
     def distribution(self, x: np.ndarray, extras: dict[str, Any], *, noise: bool = True) -> Any:
         """The distribution of a new observation (or, without noise, of the function) at x."""
@@ -115,6 +119,7 @@ class Forecaster(Pictured):
     events: Any = None
     robust: bool = True
     fitted: Fitted | None = None
+    scored: tuple[float, float, int] | None = dataclasses.field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.regressors = as_effects(self.regressors)
@@ -162,12 +167,14 @@ class Forecaster(Pictured):
         design, seen = make_design(asked, table, axis, (x, y), target)
         counts = None if weights is None else number_column(table, weights)
         choices: tuple[Choice, ...] = ()
-        doubted = np.zeros(0)
+        found: dict[str, Any] = {}
         left = design is None and not columns and not options
         if left and self._chooses(likelihood, x[seen]):
             series = Series.of(x, y, counts, dates=axis.dates, robust=self.robust)
             choices, series = choose(series, robust=self.robust)
+            findings, cautions = tell_apart(choices, series, axis)
             doubted = series.x[series.doubted]
+            found = {"doubted": doubted, "findings": findings, "cautions": cautions}
             posterior = choices[0].posterior
         else:
             f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
@@ -189,7 +196,7 @@ class Forecaster(Pictured):
         arguments = extras | {name: v for name, v in named.items() if v is not None} | options
         call = f"{self!r}.fit(frame, time={time!r}, target={target!r}{_written(arguments)})"
         kind = kind_of(table)
-        self.fitted = Fitted(posterior, axis, time, target, kind, extras, call, choices, doubted)
+        self.fitted = Fitted(posterior, axis, time, target, kind, extras, call, choices, **found)
         if choices and progress is not False:
             print(self.explain(), file=sys.stderr)
         return self
@@ -202,8 +209,21 @@ class Forecaster(Pictured):
         return asked and len(np.unique(x)) >= _FEWEST and len(x) <= _MOST
 
     def explain(self) -> str:
-        """What was chosen from the data, in words."""
-        return explain(self._fitted.choices, self.learned_kernel)
+        """What was found in the data and which models were chosen, in words.
+
+        Lines that begin with "careful" say why forecasts should be trusted less.
+        """
+        fitted = self._fitted
+        return explain(fitted.choices, self.learned_kernel, fitted.findings, self.cautions)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Why forecasts should be trusted less than their intervals say: sentences, or nothing.
+
+        After `cross_validate` one of them may be about its scores.
+        """
+        scored = [] if self.scored is None else caution_of_scores(*self.scored)
+        return (*self._fitted.cautions, *scored)
 
     def _axis(self, instants: Instants) -> TimeAxis:
         """That of the last fit, unless times are of another kind now."""
@@ -263,6 +283,8 @@ class Forecaster(Pictured):
         `predict`.
         """
         x = self._after(horizon, every)
+        data = self._fitted.posterior.data
+        warn_of_horizon(self._fitted.axis, np.asarray(data.x) + data.origin, x)
         return self._predict(self._knowing(future, x), x, self._usual_extras(), **options)
 
     def predict(self, times: Any = None, *, of: str = "observation", **options: Any) -> Any:
@@ -354,7 +376,7 @@ class Forecaster(Pictured):
         posterior = self._knowing(frame, None)
         y = without_unknown(posterior, x, y)
         # Models of log y leave out what has no logarithm: nothing could be more extreme.
-        lost = np.isin(x, fitted.doubted) & (y <= 0) if fitted.choices[:1] and fitted.choices[0].log else np.zeros(len(y), dtype=bool)
+        lost = np.isin(x, fitted.doubted) & (y <= 0) & any(c.log for c in fitted.choices[:1])
         probability = np.asarray(
             posterior.tail_probability(x, np.where(lost, np.nan, y), weights=weights, **extras)
         )
