@@ -12,6 +12,7 @@ import numpy as np
 from stategp._data import distinct_inputs
 from stategp._forecasting._defaults import FEWEST_CYCLES, SEASONS, SHARE, share_of_noise
 from stategp._forecasting._patterns import exact_pattern
+from stategp._forecasting._scales import Scale
 from stategp._inference import strongest_period
 from stategp.kernels import (
     Cosine,
@@ -34,7 +35,6 @@ _LONG = 20  # steps in a season from which on not all harmonics get states of th
 _MOST_HARMONICS = 84  # of an exact pattern: an hour, if it is a week's
 _FULL, _FEW = 6, 3  # harmonics of short and of long seasons that have states
 _VAGUE = 1e5  # variance of a level before data are seen, in squares of a change
-_LARGEST_SHARE = 0.7
 
 
 class Season(NamedTuple):
@@ -86,10 +86,10 @@ class Outline:
 
 
 class Candidate(NamedTuple):
-    """A model of y, or of its logarithm."""
+    """A model of y, or of y on another scale."""
 
     trend: str  # in words
-    log: bool
+    scale: Scale
     kernel: Kernel
     likelihood: Gaussian
     mean: Mean
@@ -97,11 +97,13 @@ class Candidate(NamedTuple):
     spent: float  # how many numbers it took from the data
 
 
-def candidates(x: np.ndarray, y: np.ndarray, outline: Outline) -> list[list[Candidate]]:
-    """The models to compare, of y and of log y, for observations in order of x."""
+def candidates(
+    x: np.ndarray, y: np.ndarray, outline: Outline, scales: tuple[Scale, ...]
+) -> list[list[Candidate]]:
+    """The models to compare on each scale, for observations in order of x."""
     found = []
-    for log in (False, True) if _suits_logarithms(y) else (False,):
-        values = np.log(y) if log else y
+    for scale in scales:
+        values = scale.forward(y)
         usual = float(np.median(values))
         mean: Mean = Constant(fixed(usual))
         fitted = np.full_like(values, usual)
@@ -114,16 +116,11 @@ def candidates(x: np.ndarray, y: np.ndarray, outline: Outline) -> list[list[Cand
         about = (noise, mean, fitted, spent)
         found.append(
             [
-                Candidate(trend, log, Sum(**parts, **_seasons(outline, change)), *about)
+                Candidate(trend, scale, Sum(**parts, **_seasons(outline, change)), *about)
                 for trend, parts in _trends(outline, change).items()
             ]
         )
     return found
-
-
-def _suits_logarithms(y: np.ndarray) -> bool:
-    """Whether y is positive, and does not change by a large share from one to the next."""
-    return bool(np.all(y > 0)) and float(np.median(np.abs(np.diff(np.log(y))))) < _LARGEST_SHARE
 
 
 def typical_change(values: np.ndarray, outline: Outline) -> float:

@@ -6,11 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stategp._forecasting._averages import Average, Part
-from stategp._forecasting._candidates import candidates
 from stategp._forecasting._learning import Series, learn, noise_of
+from stategp._forecasting._scales import Scale
 from stategp._posteriors import Posterior
 
 _TURNS = 3  # in which outliers are found
+_MEMORY = 40.0  # observations after which an error counts a third as much for the latest spread
+_EXPECTED = 10.0  # observations that what a model expects counts as, beside them
+_LARGEST = 4.0  # scores beyond which an error counts no more
 _NEGLIGIBLE = 0.01  # a weight
 _KEPT = 0.25  # weight of the scale that is less likely
 _ESTIMATED = 3.0  # relative growth of variances over a distance as long as the data
@@ -24,13 +27,21 @@ class Choice(NamedTuple):
     trend: str  # in words
     log: bool
     spent: float  # how many numbers its mean function took from the data
+    floor: float | None = None
+    cap: float | None = None
+    lately: float = 1.0  # the variance of the latest errors, in units of what the model expects
+
+    @property
+    def scale(self) -> Scale:
+        """On which y is normal."""
+        return Scale(self.log, self.floor, self.cap)
 
     def widening(self, x: np.ndarray) -> np.ndarray:
         """What variances at x are multiplied by, for what was estimated and then taken as known.
 
         A regression with k numbers on n observations leaves errors of (n − k)/n of their variance
         and adds k/n of it. Errors of trends grow with the distance from the data, relative to
-        their length.
+        their length. After the data errors are as large as they were lately.
         """
         data = self.posterior.data
         seen = np.asarray(data.x)
@@ -38,7 +49,8 @@ class Choice(NamedTuple):
         beyond = np.maximum(np.maximum(low - x + data.origin, x - data.origin - high), 0.0)
         spent = min(self.spent, count / 2)
         known: np.ndarray = 1 + _ESTIMATED * beyond / max(high - low, 1e-300)
-        return known * (count + spent) / (count - spent)
+        after = x - data.origin > high
+        return known * np.where(after, self.lately, 1.0) * (count + spent) / (count - spent)
 
 
 def choose(series: Series, *, robust: bool = True) -> tuple[tuple[Choice, ...], Series]:
@@ -51,7 +63,7 @@ def choose(series: Series, *, robust: bool = True) -> tuple[tuple[Choice, ...], 
     outliers, all is repeated with little weight on them.
     """
     for turn in range(_TURNS):
-        scales = candidates(series.x, series.cleaned, series.outline)
+        scales = series.candidates()
         fitted = [[learn(scale[0], series)] for scale in scales]
         best = int(np.argmax([models[0].evidence for models in fitted]))
         doubting = series.surprised_by(fitted[best][0]) if robust else series
@@ -71,13 +83,20 @@ def choose(series: Series, *, robust: bool = True) -> tuple[tuple[Choice, ...], 
         shares *= (share if number == best else 1 - share) / shares.sum()
         for weight, model in zip(shares, models, strict=True):
             about = model.candidate
-            found.append(
-                Choice(float(weight), model.posterior, about.trend, about.log, about.spent)
-            )
+            log, *limits = about.scale
+            choice = Choice(float(weight), model.posterior, about.trend, log, about.spent, *limits)
+            found.append(choice._replace(lately=_lately(model.scores[~series.doubted])))
     kept = [choice for choice in found if choice.weight > _NEGLIGIBLE]
     total = sum(choice.weight for choice in kept)
     ordered = sorted(kept, key=lambda choice: -choice.weight)
     return tuple(choice._replace(weight=choice.weight / total) for choice in ordered), series
+
+
+def _lately(scores: np.ndarray) -> float:
+    """The mean square of scores, of the latest more than of others; 1 if there are none."""
+    weights = np.exp(-np.arange(len(scores))[::-1] / _MEMORY)
+    squares = np.minimum(scores**2, _LARGEST**2)
+    return float((np.sum(weights * squares) + _EXPECTED) / (np.sum(weights) + _EXPECTED))
 
 
 def averaged(choices: tuple[Choice, ...], x: np.ndarray, *, noise: bool = True) -> Average:
@@ -88,7 +107,7 @@ def averaged(choices: tuple[Choice, ...], x: np.ndarray, *, noise: bool = True) 
         if noise:
             variance = variance + float(noise_of(choice.posterior))
         deviation = np.sqrt(np.maximum(variance, 0.0) * choice.widening(x))
-        parts.append(Part(choice.weight, choice.log, mean, deviation))
+        parts.append(Part(choice.weight, choice.log, mean, deviation, choice.floor, choice.cap))
     return Average(tuple(parts))
 
 
@@ -107,7 +126,13 @@ def draw(choices: tuple[Choice, ...], seed: int, x: np.ndarray, num_samples: int
     counts = np.random.default_rng(seed).multinomial(num_samples, weights)
     return np.concatenate(
         [
-            np.asarray(choice.posterior.sample_y(seed + number, x, int(count)))
+            _inside(choice, choice.posterior.sample_y(seed + number, x, int(count)))
             for number, (choice, count) in enumerate(zip(choices, counts, strict=True))
         ]
     )
+
+
+def _inside(choice: Choice, drawn: Any) -> np.ndarray:
+    """Samples of y, cut off at the floor if its model knows none."""
+    samples = np.asarray(drawn)
+    return samples if choice.log else choice.scale.backward(samples)

@@ -10,6 +10,7 @@ from stategp._forecasting._candidates import Season
 from stategp._forecasting._changes import Change
 from stategp._forecasting._choosing import Choice
 from stategp._forecasting._learning import Series, noise_of
+from stategp._forecasting._scales import Scale
 from stategp._forecasting._steps import local_times
 from stategp._posteriors import PATTERN, Posterior, summands_of
 from stategp.means import Periodic
@@ -30,21 +31,28 @@ class _Parts(NamedTuple):
 
     x: np.ndarray
     values: dict[str, np.ndarray]
-    log: bool
+    scale: Scale
+    last: float  # observation
 
     def size(self, amount: float, *, sign: str = "+") -> str:
-        """An amount of y, or of log y as a percentage."""
-        if not self.log:
-            return f"{amount:{sign}.3g}"
-        return f"{100 * np.expm1(min(amount, 300.0)):{sign}.3g} %"
+        """An amount of y, from the last observation on; of a logarithm as a percentage."""
+        scale = self.scale
+        if scale.log and scale.cap is None:
+            moved, unit = 100 * np.expm1(min(amount, 300.0)), " %"
+        elif scale.log:
+            at = scale.forward(np.array([self.last]))
+            moved, unit = float((scale.backward(at + amount) - self.last)[0]), ""
+        else:
+            moved, unit = amount, ""
+        return f"{moved if sign else abs(moved):{sign}.3g}{unit}"
 
 
 def findings(choices: tuple[Choice, ...], series: Series, axis: TimeAxis) -> list[str]:
     """One sentence for each thing that was found."""
     first = choices[0]
-    parts = _Parts(*parts_at_data(first.posterior), first.log)
+    parts = _Parts(*parts_at_data(first.posterior), first.scale, float(series.cleaned[-1]))
     spread = float(np.sqrt(float(noise_of(first.posterior).value)))
-    told = [_trend(parts, axis, float(np.std(series.cleaned)), float(np.median(series.cleaned)))]
+    told = [_trend(parts, axis, float(np.std(first.scale.forward(series.cleaned))))]
     pattern = series.outline.pattern
     for season in series.outline.seasons:
         within = pattern is not None and season.period < pattern.period  # what changes of it
@@ -93,7 +101,7 @@ def changes_in_words(found: list[Change], series: Series, axis: TimeAxis) -> str
     return f"sudden changes of level: {', '.join(at)}{more}"
 
 
-def _trend(parts: _Parts, axis: TimeAxis, deviation: float, middle: float) -> str:
+def _trend(parts: _Parts, axis: TimeAxis, deviation: float) -> str:
     trend = sum((parts.values[name] for name in _TREND if name in parts.values), np.zeros(1))
     x, span = parts.x, float(np.ptp(parts.x))
     fitting = [(name, length) for name, length in _OVER.items() if span >= 1.5 * length]
@@ -101,11 +109,9 @@ def _trend(parts: _Parts, axis: TimeAxis, deviation: float, middle: float) -> st
     before = float(np.interp(x[-1] - length, x, trend))
     moved = float(trend[-1]) - before
     over = f"over the last {name}" if name else "over all of the data"
-    in_y = moved * middle if parts.log else moved
-    if abs(in_y) < _LEVEL * deviation:
+    if abs(moved) < _LEVEL * deviation:
         return f"trend: about level {over}"
-    rises = "rises" if moved > 0 else "falls"
-    return f"trend: {rises} by {parts.size(abs(moved) if not parts.log else moved, sign='')} {over}"
+    return f"trend: {'rises' if moved > 0 else 'falls'} by {parts.size(moved, sign='')} {over}"
 
 
 def _season(season: Season, values: np.ndarray, parts: _Parts, axis: TimeAxis) -> str:

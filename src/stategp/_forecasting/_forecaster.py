@@ -43,12 +43,13 @@ from stategp._forecasting._learning import Series
 from stategp._forecasting._pictures import Pictured
 from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regressors import effect_rows, knowing, make_design, say, without_unknown
+from stategp._forecasting._scales import moved_inside, refuse_beyond
 from stategp._forecasting._steps import continued, months_apart
 from stategp._forecasting._words import explain, tell_apart
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior, marginals_at
 from stategp._story import user_units
-from stategp.likelihoods import Gaussian, Likelihood
+from stategp.likelihoods import Bounded, Gaussian, Likelihood
 from stategp.means import Constant
 from stategp.parameters import Parameter, map_parameters
 
@@ -71,6 +72,14 @@ class Fitted:
     doubted: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))  # outliers: times
     findings: tuple[str, ...] = ()  # in words, as are cautions
     cautions: tuple[str, ...] = ()
+
+    def as_modelled(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """y as the first model has it: inside limits, outliers without a logarithm left out."""
+        if not self.choices:
+            return y
+        choice = self.choices[0]
+        inside = moved_inside(y, choice.floor, choice.cap)
+        return np.where(np.isin(x, self.doubted) & ~choice.scale.takes(inside), np.nan, inside)
 
     def distribution(self, x: np.ndarray, extras: dict[str, Any], *, noise: bool = True) -> Any:
         """The distribution of a new observation (or, without noise, of the function) at x."""
@@ -101,6 +110,8 @@ class Forecaster(Pictured):
             list of these; every holiday has an effect.
         events: dates by name ({"sale": ["2025-03-01"]}) or `sg.Event`, one or a list.
         robust: whether outliers are found and get little weight, where models are compared.
+        floor, cap: limits that forecasts keep: `floor=0` for what cannot be negative, both for
+            growth that saturates.
 
     >>> import numpy as np, pandas as pd, stategp as sg
     >>> days, t = pd.date_range("2024-01-01", periods=60), np.arange(60)
@@ -118,6 +129,8 @@ class Forecaster(Pictured):
     holidays: Any = None
     events: Any = None
     robust: bool = True
+    floor: float | None = None
+    cap: float | None = None
     fitted: Fitted | None = None
     scored: tuple[float, float, int] | None = dataclasses.field(default=None, init=False)
 
@@ -125,6 +138,13 @@ class Forecaster(Pictured):
         self.regressors = as_effects(self.regressors)
         self.holidays = as_holidays(self.holidays)
         self.events = as_events(self.events)
+        if self._limited:
+            limits = Bounded(self.floor, self.cap)  # which says what is wrong with them
+            self.floor, self.cap = limits.floor, limits.cap
+
+    @property
+    def _limited(self) -> bool:
+        return self.floor is not None or self.cap is not None
 
     def fit(
         self,
@@ -160,6 +180,7 @@ class Forecaster(Pictured):
             raise ValueError(f"column {target!r} has no numbers: nothing to fit")
         columns: dict[str, Any] = {n: number_column(table, c) for n, c in extras.items()}
         likelihood = as_likelihood(self.likelihood)
+        refuse_beyond(y, self.floor, self.cap, f"column {target!r}")
         seen = np.isfinite(y)
         extra = extra_values(likelihood, len(y), columns, needed=seen)
         check_support(likelihood, f"column {target!r}", y, extra)
@@ -170,13 +191,16 @@ class Forecaster(Pictured):
         found: dict[str, Any] = {}
         left = design is None and not columns and not options
         if left and self._chooses(likelihood, x[seen]):
-            series = Series.of(x, y, counts, dates=axis.dates, robust=self.robust)
+            limits = (self.floor, self.cap)
+            series = Series.of(x, y, counts, limits, dates=axis.dates, robust=self.robust)
             choices, series = choose(series, robust=self.robust)
-            findings, cautions = tell_apart(choices, series, axis)
+            findings, cautions = tell_apart(choices, series, y, axis)
             doubted = series.x[series.doubted]
             found = {"doubted": doubted, "findings": findings, "cautions": cautions}
             posterior = choices[0].posterior
         else:
+            if self._limited:
+                likelihood = self._within_limits(likelihood, f"column {target!r}", y, extra)
             f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
             learn: Any = fit
             if design is not None:
@@ -200,6 +224,20 @@ class Forecaster(Pictured):
         if choices and progress is not False:
             print(self.explain(), file=sys.stderr)
         return self
+
+    def _within_limits(
+        self, likelihood: Likelihood, name: str, y: np.ndarray, extra: np.ndarray
+    ) -> Likelihood:
+        """The likelihood that keeps the limits, in the place of a Gaussian one."""
+        if type(likelihood) is not Gaussian or np.any(extra != 0):
+            raise ValueError(
+                f"floor and cap are for Gaussian observations without known noise; "
+                f"{type(likelihood).__name__} has limits of its own: leave them out"
+            )
+        noise = likelihood.variance if likelihood.variance.given else None
+        limited = Bounded(self.floor, self.cap, variance=noise)
+        check_support(limited, name, y, extra)
+        return limited
 
     def _chooses(self, likelihood: Likelihood, x: np.ndarray) -> bool:
         """Whether the model is left to the data: models with a state at every observation."""
@@ -375,11 +413,9 @@ class Forecaster(Pictured):
             y = number_column(table, fitted.target)
         posterior = self._knowing(frame, None)
         y = without_unknown(posterior, x, y)
-        # Models of log y leave out what has no logarithm: nothing could be more extreme.
-        lost = np.isin(x, fitted.doubted) & (y <= 0) & any(c.log for c in fitted.choices[:1])
-        probability = np.asarray(
-            posterior.tail_probability(x, np.where(lost, np.nan, y), weights=weights, **extras)
-        )
+        modelled = fitted.as_modelled(x, y)
+        lost = np.isnan(modelled) & np.isfinite(y)  # nothing could be more extreme
+        probability = np.asarray(posterior.tail_probability(x, modelled, weights=weights, **extras))
         probability = np.where(lost, 0.0, probability)
         columns = {
             fitted.target: y,
@@ -469,6 +505,11 @@ class Forecaster(Pictured):
             shown.append(f"mean={self.mean!r}")
         if not isinstance(self.inducing, str) or self.inducing != "auto":
             shown.append(f"inducing={self.inducing!r}")
+        if self.robust is not True:
+            shown.append(f"robust={self.robust!r}")
+        for name in ("floor", "cap"):
+            if getattr(self, name) is not None:
+                shown.append(f"{name}={getattr(self, name):g}")
         for name in ("regressors", "holidays", "events"):
             if getattr(self, name):
                 shown.append(f"{name}={written(getattr(self, name))}")

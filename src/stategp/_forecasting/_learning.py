@@ -8,11 +8,12 @@ import equinox as eqx
 import numpy as np
 
 from stategp._fitting import condition, fit
-from stategp._forecasting._candidates import Candidate, Outline
+from stategp._forecasting._candidates import Candidate, Outline, candidates
 from stategp._forecasting._outliers import Surprises, gross, unexpected
+from stategp._forecasting._scales import Scale, moved_inside, scales_of
 from stategp._models import GP
 from stategp._posteriors import Posterior
-from stategp.likelihoods import Gaussian, LogNormal
+from stategp.likelihoods import Bounded, Gaussian, LogNormal
 from stategp.parameters import Parameter
 
 _LATEST = 400  # observations that teach hyperparameters: they are most like those to come
@@ -32,18 +33,26 @@ class Series:
     outline: Outline
     cleaned: np.ndarray  # y, with something usual in the place of outliers
     shares: np.ndarray  # of its weight that an observation keeps: 1, and little for outliers
+    floor: float | None = None  # the limits that the user gave
+    cap: float | None = None
 
     @staticmethod
     def of(
-        x: np.ndarray, y: np.ndarray, counts: np.ndarray | None, *, dates: bool, robust: bool
+        x: np.ndarray,
+        y: np.ndarray,
+        counts: np.ndarray | None,
+        limits: tuple[float | None, float | None] = (None, None),
+        *,
+        dates: bool,
+        robust: bool,
     ) -> "Series":
         """Those that are not missing. Gross outliers have little weight already."""
         seen = np.flatnonzero(np.isfinite(y))
         seen = seen[np.argsort(x[seen], kind="stable")]
-        x, y, ones = x[seen], y[seen], np.ones(len(seen))
+        x, y, ones = x[seen], moved_inside(y[seen], *limits), np.ones(len(seen))
         outline = Outline.of(x, y, dates)
         given = ones if counts is None else counts[seen]
-        series = Series(x, y, given, outline, y, ones)
+        series = Series(x, y, given, outline, y, ones, *limits)
         if not robust:
             return series
         series = series.doubting(gross(x, y, outline))
@@ -69,6 +78,11 @@ class Series:
         """Which observations are outliers."""
         return np.asarray(self.shares < 1)
 
+    def candidates(self) -> list[list[Candidate]]:
+        """The models to compare, on each scale."""
+        scales = scales_of(self.cleaned, self.floor, self.cap)
+        return candidates(self.x, self.cleaned, self.outline, scales)
+
     def surprised_by(self, learned: "Learned") -> "Series":
         """The same with the outliers that a model finds; itself, if it has these already."""
         found = unexpected(self.x, self.y, learned.expected, learned.scores, self.outline)
@@ -89,10 +103,10 @@ def learn(candidate: Candidate, series: Series) -> Learned:
     """Hyperparameters from the latest observations, the posterior from all."""
     longest = max((season.steps for season in series.outline.seasons), default=0.0)
     count = int(np.clip(_CYCLES * longest, _LATEST, _MOST_LATEST))
-    y, shares = series.y, series.shares
-    if candidate.log:  # outliers that have no logarithm are left out
-        lost = y <= 0
-        y, shares = np.log(np.where(lost, 1.0, y)), np.where(lost, 0.0, shares)
+    scale, taken = candidate.scale, candidate.scale.takes(series.y)
+    # Outliers that have no logarithm are left out.
+    y = scale.forward(np.where(taken, series.y, series.cleaned))
+    shares = np.where(taken, series.shares, 0.0)
     rows = np.flatnonzero(shares > 0)
     latest = rows if len(rows) <= 1.25 * count else rows[-count:]
     weights = None if np.all(series.counts == 1) and np.all(shares == 1) else series.counts * shares
@@ -109,16 +123,17 @@ def learn(candidate: Candidate, series: Series) -> Learned:
 
     learned: Posterior = fit(model, **part(latest), max_steps=_MOST_STEPS, tolerance=_FLAT)
     evidence = learned.elbo if math.isfinite(learned.elbo) else -math.inf
-    if candidate.log:
-        evidence -= float(np.sum((series.counts * shares)[latest] * y[latest]))
+    if scale.log:
+        slopes = scale.log_slopes(series.y[latest])
+        evidence += float(np.sum((series.counts * shares)[latest] * slopes))
     if len(latest) < len(rows):
         whole = condition(learned.model, **part(rows))
         learned = dataclasses.replace(whole, fit_result=learned.fit_result)
-    expected, scores = np.full(len(y), np.nan), np.full(len(y), np.inf)
+    expected, scores = scale.forward(series.cleaned), np.full(len(y), np.inf)
     expected[rows], scores[rows] = _without_each(learned, candidate.fitted[rows])
-    if candidate.log:
-        expected = np.exp(np.where(np.isnan(expected), np.log(series.cleaned), expected))
-        learned = _of_exponentials(learned)
+    expected = scale.backward(expected)
+    if scale.log:
+        learned = _in_units_of_y(learned, scale, series.y[rows])
     learned = eqx.tree_at(lambda posterior: posterior.elbo, learned, evidence)
     return Learned(candidate, learned, evidence, expected, scores)
 
@@ -144,20 +159,20 @@ def _without_each(posterior: Posterior, mean: np.ndarray) -> tuple[np.ndarray, n
     return without, (np.asarray(data.y) - without) / np.sqrt(spread / left + noise)
 
 
-def _of_exponentials(posterior: Posterior) -> Posterior:
-    """The posterior of y, from that of log y."""
+def _in_units_of_y(posterior: Posterior, scale: Scale, y: np.ndarray) -> Posterior:
+    """The posterior of y, from that of y on another scale; y as it was, to the last digit."""
     model = posterior.model
-    noise = LogNormal(variance=noise_of(posterior))
+    noise = scale.likelihood(noise_of(posterior))
     changed: Posterior = eqx.tree_at(
         lambda tree: (tree.model, tree.data.y),
         posterior,
-        (GP(model.kernel, noise, model.mean), np.exp(np.asarray(posterior.data.y))),
+        (GP(model.kernel, noise, model.mean), y),
     )
     return changed
 
 
 def noise_of(posterior: Posterior) -> Parameter:
-    """The variance of noise, in y or in log y."""
+    """The variance of noise, in y or on another scale."""
     likelihood = posterior.model.likelihood
-    assert isinstance(likelihood, Gaussian | LogNormal)
+    assert isinstance(likelihood, Gaussian | LogNormal | Bounded)
     return likelihood.variance

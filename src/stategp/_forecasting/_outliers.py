@@ -13,7 +13,7 @@ from stategp._forecasting._candidates import Outline
 _FEWEST = 10  # observations
 _AROUND = 3  # observations on each side that say what is usual
 _GROSS = 15.0  # standard deviations from them, beyond which no model need be asked
-_UNEXPECTED = 6.0  # standard deviations from what a model says, given all others
+_UNEXPECTED = 7.0  # standard deviations from what a model says, given all others
 _LONGEST = 3  # outliers in a row: more are an event
 _LARGEST_SHARE = 0.02  # of outliers: more are the nature of a series
 _CYCLES = 4  # of a season, in which its medians are robust

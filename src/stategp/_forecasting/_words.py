@@ -8,14 +8,18 @@ from stategp._forecasting._changes import level_changes
 from stategp._forecasting._choosing import Choice
 from stategp._forecasting._findings import changes_in_words, findings, outliers_in_words
 from stategp._forecasting._learning import Series
+from stategp._forecasting._scales import limits_in_words
 
 
 def tell_apart(
-    choices: tuple[Choice, ...], series: Series, axis: TimeAxis
+    choices: tuple[Choice, ...], series: Series, y: np.ndarray, axis: TimeAxis
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What was found, and what speaks against trusting forecasts: a sentence for each."""
+    """What was found, and what speaks against trusting forecasts: a sentence for each.
+
+    `y` is as it was given.
+    """
     changes = level_changes(series)
-    found = findings(choices, series, axis)
+    found = findings(choices, series, axis) + limits_in_words(y, series.floor, series.cap)
     if changes:
         found.append(changes_in_words(changes, series, axis))
     if np.any(series.doubted):
@@ -32,7 +36,6 @@ def explain(
         return "\n".join([f"the kernel was given, or is the default: {kernel}", *careful])
     lines = []
     for choice in choices:
-        scale = "log y" if choice.log else "y"
-        lines.append(f"  {100 * choice.weight:.0f} %  {scale}: {choice.trend}")
+        lines.append(f"  {100 * choice.weight:.0f} %  {choice.scale.name}: {choice.trend}")
     lead = "weights of the models whose quantiles are averaged:"
     return "\n".join([*found, lead, *lines, f"kernel of the first: {kernel}", *careful])
