@@ -83,9 +83,13 @@ def choose(series: Series, *, robust: bool = True) -> tuple[tuple[Choice, ...], 
         shares *= (share if number == best else 1 - share) / shares.sum()
         for weight, model in zip(shares, models, strict=True):
             about = model.candidate
-            log, *limits = about.scale
-            choice = Choice(float(weight), model.posterior, about.trend, log, about.spent, *limits)
-            found.append(choice._replace(lately=_lately(model.scores[~series.doubted])))
+            scale, latest = about.scale, _lately(model.scores[~series.doubted])
+            found.append(
+                Choice(
+                    float(weight), model.posterior, about.trend, scale.log, about.spent,
+                    scale.floor, scale.cap, latest,
+                )
+            )  # fmt: skip
     kept = [choice for choice in found if choice.weight > _NEGLIGIBLE]
     total = sum(choice.weight for choice in kept)
     ordered = sorted(kept, key=lambda choice: -choice.weight)
@@ -122,17 +126,14 @@ def refuse_extras(extras: dict[str, Any]) -> None:
 
 def draw(choices: tuple[Choice, ...], seed: int, x: np.ndarray, num_samples: int) -> np.ndarray:
     """Joint samples of new observations, from each model as often as its weight says."""
-    weights = [choice.weight for choice in choices]
-    counts = np.random.default_rng(seed).multinomial(num_samples, weights)
-    return np.concatenate(
-        [
-            _inside(choice, choice.posterior.sample_y(seed + number, x, int(count)))
-            for number, (choice, count) in enumerate(zip(choices, counts, strict=True))
-        ]
-    )
-
-
-def _inside(choice: Choice, drawn: Any) -> np.ndarray:
-    """Samples of y, cut off at the floor if its model knows none."""
-    samples = np.asarray(drawn)
-    return samples if choice.log else choice.scale.backward(samples)
+    random = np.random.default_rng(seed)
+    counts = random.multinomial(num_samples, [choice.weight for choice in choices])
+    drawn = []
+    for number, (choice, count) in enumerate(zip(choices, counts, strict=True)):
+        posterior = choice.posterior
+        centre = np.asarray(posterior.predict_f(x)[0])
+        functions = np.asarray(posterior.sample_f(seed + number, x, int(count)))
+        noise = math.sqrt(float(noise_of(posterior))) * random.standard_normal(functions.shape)
+        away = (functions - centre + noise) * np.sqrt(choice.widening(x))
+        drawn.append(choice.scale.backward(centre + away))
+    return np.concatenate(drawn)

@@ -16,6 +16,8 @@ _GROSS = 15.0  # standard deviations from them, beyond which no model need be as
 _UNEXPECTED = 7.0  # standard deviations from what a model says, given all others
 _LONGEST = 3  # outliers in a row: more are an event
 _LARGEST_SHARE = 0.02  # of outliers: more are the nature of a series
+_ALWAYS = 2  # outliers that even a short series may have
+_ALIKE = 3.0  # times smaller, or larger: what is so large counts as the same kind
 _CYCLES = 4  # of a season, in which its medians are robust
 _AT_ENDS = 3.0  # how far, in ranges of the others, where a new level would look the same
 
@@ -70,12 +72,12 @@ def unexpected(
 def outliers(
     x: np.ndarray, y: np.ndarray, away: np.ndarray, far: np.ndarray, outline: Outline
 ) -> np.ndarray:
-    """Those that are far from both sides, few in a row, few in all, and happen once."""
+    """Those that are far from both sides, few in a row, and unlike others of their size."""
     level = season_removed(x, np.where(far, y - away, y), outline) + np.where(far, away, 0.0)
     found, near = np.zeros(len(y), dtype=bool), np.flatnonzero(~far)
     if len(near) < _FEWEST - 2:
         return found
-    span = float(np.ptp(y[near]))
+    at_ends = []
     for row in np.flatnonzero(far):
         place = int(np.searchsorted(near, row))
         before, after = near[max(place - _AROUND, 0) : place], near[place : place + _AROUND]
@@ -85,9 +87,16 @@ def outliers(
             apart = min(from_both, key=abs) if from_both[0] * from_both[1] > 0 else 0.0
             found[row] = run <= _LONGEST and abs(apart) > 0.5 * abs(away[row])
         else:
-            found[row] = abs(away[row]) > _AT_ENDS * span
+            at_ends.append(row)
+    for row in at_ends:
+        others = np.delete(y, np.append(np.flatnonzero(found), row))
+        found[row] = abs(away[row]) > _AT_ENDS * float(np.ptp(others))
     found &= ~_repeated(x, away, far, outline)
-    return found if found.sum() <= max(1, _LARGEST_SHARE * len(y)) else np.zeros_like(found)
+    sizes = np.sort(np.abs(away[far]))
+    for row in np.flatnonzero(found):
+        alike = len(sizes) - int(np.searchsorted(sizes, abs(away[row]) / _ALIKE))
+        found[row] = alike <= max(_ALWAYS, _LARGEST_SHARE * len(y))
+    return found
 
 
 def _repeated(x: np.ndarray, away: np.ndarray, far: np.ndarray, outline: Outline) -> np.ndarray:

@@ -95,10 +95,11 @@ def moved_inside(y: np.ndarray, floor: float | None, cap: float | None) -> np.nd
     """y, where there is a cap: what lies on a limit goes half way to the nearest that does not."""
     if cap is None:
         return y
+    inside = y[(y != floor) & (y != cap)]
     for limit, sign in ((floor, 1.0), (cap, -1.0)):
         if limit is None or not np.any(y == limit):
             continue
-        others = np.abs(y[(y != floor) & (y != cap)] - limit)
+        others = np.abs(inside - limit)
         width = abs(limit) if floor is None else cap - floor
         nearest = float(others.min()) if len(others) else 0.02 * (width or 1.0)
         y = np.where(y == limit, limit + sign * nearest / 2, y)
