@@ -44,7 +44,7 @@ from stategp._forecasting._pictures import Pictured
 from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regressors import effect_rows, knowing, make_design, say, without_unknown
 from stategp._forecasting._scales import moved_inside, refuse_beyond
-from stategp._forecasting._steps import continued, months_apart
+from stategp._forecasting._steps import continued, fitting_axis
 from stategp._forecasting._words import explain, tell_apart
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior, marginals_at
@@ -129,8 +129,8 @@ class Forecaster(Pictured):
     holidays: Any = None
     events: Any = None
     robust: bool = True
-    floor: float | None = None
-    cap: float | None = None
+    floor: Any = None
+    cap: Any = None
     fitted: Fitted | None = None
     scored: tuple[float, float, int] | None = dataclasses.field(default=None, init=False)
 
@@ -266,11 +266,10 @@ class Forecaster(Pictured):
     def _axis(self, instants: Instants) -> TimeAxis:
         """That of the last fit, unless times are of another kind now."""
         if self.fitted is None or not self.fitted.axis.takes(instants):
-            axis = TimeAxis.of(instants)
-            x = np.unique(axis.numbers(instants, "times"))
-            monthly = axis.zone is None and axis.unit == "us" and months_apart(x, axis) > 0
-            return dataclasses.replace(axis, even_months=monthly)
-        return dataclasses.replace(self.fitted.axis, zone=instants.zone, layout=instants.layout)
+            return fitting_axis(instants)
+        return dataclasses.replace(
+            fitting_axis(instants), origin=self.fitted.axis.origin, unit=self.fitted.axis.unit
+        )
 
     def _kernel(self, x: np.ndarray, f: np.ndarray, axis: TimeAxis, progress: Any) -> Any:
         """The kernel given, or one for the values of f that the observations point at."""
