@@ -23,7 +23,16 @@ POSTERIORS = [
     "Outcome",
     "Posterior",
 ]
-DOORS = ["Effect", "Event", "Forecaster", "GPClassifier", "GPRegressor", "Holidays", "Parameter"]
+DOORS = [
+    "Effect",
+    "Event",
+    "ForecastWarning",
+    "Forecaster",
+    "GPClassifier",
+    "GPRegressor",
+    "Holidays",
+    "Parameter",
+]
 FUNCTIONS = ["condition", "fit", "fixed", "load", "log_posterior", "parameter", "register"]
 RUNTIME = ["describe_runtime"]
 EXPRESSIONS = ["parse_kernel", "write_kernel"]
