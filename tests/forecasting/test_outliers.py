@@ -106,4 +106,4 @@ def test_outliers_can_be_kept(spoilt, tmp_path) -> None:
     forecaster.save(tmp_path / "model.stategp")
     same = sg.load(tmp_path / "model.stategp")
     assert same.explain() == forecaster.explain()
-    np.testing.assert_array_equal(same.fitted.doubted, forecaster.fitted.doubted)
+    assert same.fitted.doubted == forecaster.fitted.doubted

@@ -26,7 +26,7 @@ def test_series_that_say_too_little() -> None:
     assert "only 8 observations" in cautions(days[:8], noise[:8])
     assert "less than two periods of a weekly season" in cautions(days[:12], noise[:12])
     months = days * 365.25 / 12
-    assert "span 1.4y, less than two periods of a yearly" in cautions(months[:18], noise[:18])
+    assert "span 17mo, less than two periods of a yearly" in cautions(months[:18], noise[:18])
     assert cautions(months, noise) == ""
     assert "all observations are equal" in cautions(days[:20], np.full(20, 3.5))
 
@@ -91,7 +91,7 @@ def test_forecasts_longer_than_the_data(monthly) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         forecaster.forecast("36mo")
-    with pytest.warns(sg.ForecastWarning, match="goes 5y ahead, but the data span only 3.92y"):
+    with pytest.warns(sg.ForecastWarning, match="goes 5y ahead, but the data span only 47mo"):
         forecaster.forecast("60mo")
 
 

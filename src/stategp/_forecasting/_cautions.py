@@ -28,10 +28,10 @@ class ForecastWarning(UserWarning):
 
 def cautions_about(series: Series, axis: TimeAxis, changes: list[Change]) -> list[str]:
     """What a reader of forecasts from this series should know."""
-    y, outline = series.cleaned, series.outline
+    y, outline = series.y[~series.doubted], series.outline
     told = []
-    if len(y) < _FEW:
-        told.append(f"there are only {len(y)} observations: little can be learned from them")
+    if len(series.y) < _FEW:
+        told.append(f"there are only {len(series.y)} observations: they say little")
     if axis.dates:
         told += _unseen_seasons(series)
     if np.ptp(y) == 0:
@@ -40,10 +40,10 @@ def cautions_about(series: Series, axis: TimeAxis, changes: list[Change]) -> lis
         told += _counts(y)
     recent = [c for c in changes if series.x[c.row] >= series.x[-1] - _RECENT * outline.span]
     if recent:
+        since = len(series.y) - recent[-1].row
         told.append(
-            f"the level changed suddenly by {recent[-1].size:+.3g}, only "
-            f"{len(y) - recent[-1].row} observations before the end of the data: forecasts go on "
-            "from the new level"
+            f"the level changed suddenly by {recent[-1].size:+.3g}, only {since} observations before "
+            "the end of the data: forecasts go on from the new level"
         )
     return told
 

@@ -69,7 +69,7 @@ class Fitted:
     extras: dict[str, str]  # the columns that the likelihood reads beside the target
     call: str
     choices: tuple[Choice, ...] = ()  # what was chosen from the data, the best first
-    doubted: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))  # outliers: times
+    doubted: tuple[float, ...] = ()  # the times of outliers, as numbers
     findings: tuple[str, ...] = ()  # in words, as are cautions
     cautions: tuple[str, ...] = ()
 
@@ -195,7 +195,7 @@ class Forecaster(Pictured):
             series = Series.of(x, y, counts, limits, dates=axis.dates, robust=self.robust)
             choices, series = choose(series, robust=self.robust)
             findings, cautions = tell_apart(choices, series, y, axis)
-            doubted = series.x[series.doubted]
+            doubted = tuple(series.x[series.doubted].astype(float).tolist())
             found = {"doubted": doubted, "findings": findings, "cautions": cautions}
             posterior = choices[0].posterior
         else:

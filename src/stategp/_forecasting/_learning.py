@@ -19,6 +19,7 @@ from stategp.parameters import Parameter
 _LATEST = 400  # observations that teach hyperparameters: they are most like those to come
 _MOST_LATEST = 1200
 _CYCLES = 4  # of the longest season that these hold, if that is within the limits
+_FARTHEST = 1e6  # standard deviations, beyond which outliers lose no more weight
 _MOST_STEPS = 60
 _FLAT = 5e-4  # slope per observation at which a search may end
 
@@ -66,11 +67,11 @@ class Series:
         At a distance of z standard deviations they keep 1/z² of their weight: the further they are
         away, the less they pull.
         """
-        far = np.maximum(found.scores**2, 1.0)
+        far = np.clip(np.abs(found.scores), 1.0, _FARTHEST)
         return dataclasses.replace(
             self,
             cleaned=np.where(found.outliers, found.expected, self.y),
-            shares=np.where(found.outliers, 1 / far, 1.0),
+            shares=np.where(found.outliers, 1 / far**2, 1.0),
         )
 
     @property
@@ -104,19 +105,18 @@ def learn(candidate: Candidate, series: Series) -> Learned:
     longest = max((season.steps for season in series.outline.seasons), default=0.0)
     count = int(np.clip(_CYCLES * longest, _LATEST, _MOST_LATEST))
     scale, taken = candidate.scale, candidate.scale.takes(series.y)
-    # Outliers that have no logarithm are left out.
-    y = scale.forward(np.where(taken, series.y, series.cleaned))
-    shares = np.where(taken, series.shares, 0.0)
-    rows = np.flatnonzero(shares > 0)
+    in_y = np.where(taken, series.y, series.cleaned)  # outliers may have no logarithm
+    y, weights = scale.forward(in_y), series.counts * series.shares
+    rows = np.arange(len(y))
     latest = rows if len(rows) <= 1.25 * count else rows[-count:]
-    weights = None if np.all(series.counts == 1) and np.all(shares == 1) else series.counts * shares
+    equal = bool(np.all(weights == 1))
     model = GP(candidate.kernel, candidate.likelihood, candidate.mean)
 
     def part(rows: np.ndarray) -> dict[str, Any]:
         return {
             "x": series.x[rows],
             "y": y[rows],
-            "weights": None if weights is None else weights[rows],
+            "weights": None if equal else weights[rows],
             "inducing": "data",
             "progress": False,
         }
@@ -124,16 +124,14 @@ def learn(candidate: Candidate, series: Series) -> Learned:
     learned: Posterior = fit(model, **part(latest), max_steps=_MOST_STEPS, tolerance=_FLAT)
     evidence = learned.elbo if math.isfinite(learned.elbo) else -math.inf
     if scale.log:
-        slopes = scale.log_slopes(series.y[latest])
-        evidence += float(np.sum((series.counts * shares)[latest] * slopes))
+        evidence += float(np.sum(weights[latest] * scale.log_slopes(in_y[latest])))
     if len(latest) < len(rows):
         whole = condition(learned.model, **part(rows))
         learned = dataclasses.replace(whole, fit_result=learned.fit_result)
-    expected, scores = scale.forward(series.cleaned), np.full(len(y), np.inf)
-    expected[rows], scores[rows] = _without_each(learned, candidate.fitted[rows])
-    expected = scale.backward(expected)
+    expected, scores = _without_each(learned, candidate.fitted)
+    expected, scores = scale.backward(expected), np.where(taken, scores, np.inf)
     if scale.log:
-        learned = _in_units_of_y(learned, scale, series.y[rows])
+        learned = _in_units_of_y(learned, scale, in_y)
     learned = eqx.tree_at(lambda posterior: posterior.elbo, learned, evidence)
     return Learned(candidate, learned, evidence, expected, scores)
 
@@ -156,7 +154,8 @@ def _without_each(posterior: Posterior, mean: np.ndarray) -> tuple[np.ndarray, n
     left = np.maximum(1 - precision * spread, 1e-12)  # of the precision, without the observation
     away = np.asarray(data.y) - f
     without = f - precision * away * spread / left
-    return without, (np.asarray(data.y) - without) / np.sqrt(spread / left + noise)
+    deviation = np.sqrt(np.maximum(spread / left + noise, 1e-300))
+    return without, np.nan_to_num((np.asarray(data.y) - without) / deviation, nan=1.0)
 
 
 def _in_units_of_y(posterior: Posterior, scale: Scale, y: np.ndarray) -> Posterior:

@@ -16,6 +16,7 @@ _GROSS = 15.0  # standard deviations from them, beyond which no model need be as
 _UNEXPECTED = 7.0  # standard deviations from what a model says, given all others
 _LONGEST = 3  # outliers in a row: more are an event
 _LARGEST_SHARE = 0.02  # of outliers: more are the nature of a series
+_MOST = 1000  # observations that are compared with each other
 _ALWAYS = 2  # outliers that even a short series may have
 _ALIKE = 3.0  # times smaller, or larger: what is so large counts as the same kind
 _CYCLES = 4  # of a season, in which its medians are robust
@@ -103,6 +104,8 @@ def _repeated(x: np.ndarray, away: np.ndarray, far: np.ndarray, outline: Outline
     """Whether there is another one like it a season before or after."""
     found = np.zeros(len(x), dtype=bool)
     rows = np.flatnonzero(far)
+    if len(rows) > _MOST:
+        return found
     for season in outline.seasons:
         distance = np.abs(x[rows][:, None] - x[rows][None, :])
         cycles = np.rint(distance / season.period)
