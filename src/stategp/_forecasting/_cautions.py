@@ -42,8 +42,8 @@ def cautions_about(series: Series, axis: TimeAxis, changes: list[Change]) -> lis
     if recent:
         since = len(series.y) - recent[-1].row
         told.append(
-            f"the level changed suddenly by {recent[-1].size:+.3g}, only {since} observations before "
-            "the end of the data: forecasts go on from the new level"
+            f"the level changed suddenly by {recent[-1].size:+.3g}, only {since} observations "
+            "before the end of the data: forecasts go on from the new level"
         )
     return told
 

@@ -40,9 +40,9 @@ def season_removed(x: np.ndarray, y: np.ndarray, outline: Outline) -> np.ndarray
     length = round(max(enough))
     phase = np.rint((x - x[0]) / outline.step).astype(np.int64) % length
     above = y - _slow_part(y, length)
-    usual = np.zeros(length)
-    for place in np.unique(phase):
-        usual[place] = np.median(above[phase == place])
+    order, usual = np.argsort(phase, kind="stable"), np.zeros(length)
+    places, starts = np.unique(phase[order], return_index=True)
+    usual[places] = [np.median(part) for part in np.split(above[order], starts[1:])]
     return y - usual[phase]
 
 
