@@ -265,11 +265,13 @@ class Forecaster(Pictured):
 
     def _axis(self, instants: Instants) -> TimeAxis:
         """That of the last fit, unless times are of another kind now."""
+        axis = fitting_axis(instants)
+        if self.kernel is not None:  # which may be asked for predictions at any time
+            axis = dataclasses.replace(axis, business=False)
         if self.fitted is None or not self.fitted.axis.takes(instants):
-            return fitting_axis(instants)
-        return dataclasses.replace(
-            fitting_axis(instants), origin=self.fitted.axis.origin, unit=self.fitted.axis.unit
-        )
+            return axis
+        before = self.fitted.axis
+        return dataclasses.replace(axis, origin=before.origin, unit=before.unit)
 
     def _kernel(self, x: np.ndarray, f: np.ndarray, axis: TimeAxis, progress: Any) -> Any:
         """The kernel given, or one for the values of f that the observations point at."""
