@@ -44,13 +44,15 @@ def _ordinal(link: str, cuts: list[float]) -> Callable[[np.ndarray], Any]:
 
 
 def _logit_normal(variance: float) -> Callable[[np.ndarray], Any]:
-    levels = (np.arange(20_000) + 0.5) / 20_000
+    z = np.linspace(-9, 9, 721)
+    weights = stats.norm.pdf(z) / stats.norm.pdf(z).sum()
 
     class Shares:
         def __init__(self, f: np.ndarray):
             self._odds = stats.norm(f, np.sqrt(variance))
-            draws = special.expit(np.asarray(f)[..., None] + stats.norm.ppf(levels) * variance**0.5)
-            self._mean, self._var = draws.mean(-1), draws.var(-1)
+            shares = special.expit(np.asarray(f)[..., None] + z * variance**0.5)
+            self._mean = shares @ weights
+            self._var = (shares - self._mean[..., None]) ** 2 @ weights
 
         def cdf(self, y: np.ndarray) -> np.ndarray:
             return self._odds.cdf(special.logit(y))
