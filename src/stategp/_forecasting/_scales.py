@@ -3,10 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from stategp.likelihoods import Bounded, Gaussian, LogNormal
 from stategp.parameters import Value
 
+_FARTHEST = 300.0  # largest logarithm of a number whose square is one
 _LARGEST_CHANGE = 0.7  # typical, of a logarithm from one observation to the next
 
 
@@ -18,9 +20,8 @@ class Scale(NamedTuple):
     cap: float | None = None
 
     @property
-    def _bounded(self) -> Bounded:
-        floor = 0.0 if self.floor is None and self.cap is None else self.floor
-        return Bounded(floor, self.cap)
+    def _lowest(self) -> float | None:
+        return 0.0 if self.floor is None and self.cap is None else self.floor
 
     @property
     def name(self) -> str:
@@ -35,22 +36,31 @@ class Scale(NamedTuple):
         """The values that a model sees."""
         if not self.log:
             return y
-        found: np.ndarray = self._bounded.stretched(y)
-        return found
+        logs = [np.log(distance) for distance in self._distances(y)]
+        if self.cap is None:
+            return logs[0]
+        return -logs[-1] if self.floor is None else logs[0] - logs[1]
 
     def backward(self, values: np.ndarray) -> np.ndarray:
         """The way back."""
-        if self.log:
-            found: np.ndarray = self._bounded.within(np.asarray(values))
-            return found
-        if self.floor is None and self.cap is None:
-            return values
-        return np.clip(values, self.floor, self.cap)
+        if not self.log:
+            plain = self.floor is None and self.cap is None
+            return values if plain else np.clip(values, self.floor, self.cap)
+        if self.cap is None:
+            return (self._lowest or 0.0) + np.exp(np.minimum(values, _FARTHEST))
+        if self.floor is None:
+            return self.cap - np.exp(np.minimum(-values, _FARTHEST))
+        return np.asarray(self.floor + (self.cap - self.floor) * expit(values))
+
+    def _distances(self, y: np.ndarray) -> list[np.ndarray]:
+        """From the floor, and from the cap, if there are such."""
+        below = [] if self._lowest is None else [y - self._lowest]
+        return below if self.cap is None else [*below, self.cap - y]
 
     def slope(self, y: np.ndarray) -> np.ndarray:
         """The derivative of the way back, where it leads to y."""
         if self.log:
-            return np.asarray(np.exp(-self._bounded.log_slope(y)))
+            return np.exp(-self.log_slopes(y))
         inside = np.ones(np.shape(y), dtype=bool)
         if self.floor is not None:
             inside &= y > self.floor
@@ -60,12 +70,16 @@ class Scale(NamedTuple):
 
     def log_slopes(self, y: np.ndarray) -> np.ndarray:
         """The logarithm of the derivative of `forward`: what changes densities."""
-        return np.asarray(self._bounded.log_slope(y)) if self.log else np.zeros_like(y)
+        if not self.log:
+            return np.zeros_like(y)
+        return np.asarray(np.log(sum(1 / distance for distance in self._distances(y))))
 
     def takes(self, y: np.ndarray) -> np.ndarray:
         """Which observations have a value on this scale."""
-        bounded = self._bounded
-        return bounded.valid(y, y) if self.log else np.isfinite(y)
+        found = np.isfinite(y)
+        for distance in self._distances(y) if self.log else []:
+            found &= distance > 0
+        return found
 
     def likelihood(self, variance: Value) -> Gaussian | LogNormal | Bounded:
         """How y depends on f."""

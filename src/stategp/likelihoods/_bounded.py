@@ -51,24 +51,20 @@ class Bounded(Likelihood):
             return -log(above)
         return log(below) if self.cap is None else log(below) - log(above)
 
-    def within(self, f: Any) -> Any:
-        """The y with g(y) = f, of arrays of NumPy or of JAX."""
-        module: Any = np if isinstance(f, np.ndarray) else jnp
-        if self.floor is None:
-            return self.cap - module.exp(module.minimum(-f, _LARGEST))
+    def within(self, f: Points) -> Points:
+        """The y with g(y) = f."""
         if self.cap is None:
-            return self.floor + module.exp(module.minimum(f, _LARGEST))
-        share = module.exp(-module.abs(f))
-        nearer = (self.cap - self.floor) * share / (1 + share)  # from the nearer limit
-        return module.where(f < 0, self.floor + nearer, self.cap - nearer)
+            return (self.floor or 0.0) + jnp.exp(jnp.minimum(f, _LARGEST))
+        if self.floor is None:
+            return self.cap - jnp.exp(jnp.minimum(-f, _LARGEST))
+        return self.floor + (self.cap - self.floor) * jax.nn.sigmoid(f)
 
-    def log_slope(self, y: Any) -> Any:
-        """log g′(y), of arrays of NumPy or of JAX."""
-        log = np.log if isinstance(y, np.ndarray) else jnp.log
+    def log_slope(self, y: Points) -> Points:
+        """log g′(y)."""
         below, above = self._distances(y)
         if self.floor is None:
-            return -log(above)
-        return -log(below) if self.cap is None else log(1 / below + 1 / above)
+            return -jnp.log(above)
+        return -jnp.log(below) if self.cap is None else jnp.log(1 / below + 1 / above)
 
     def _distances(self, y: Any) -> tuple[Any, Any]:
         return (
