@@ -25,7 +25,6 @@ POSTERIORS = [
     "Outcome",
     "Posterior",
 ]
-DOORS = ["Effect", "Event", "Forecaster", "GPClassifier", "GPRegressor", "Holidays", "Parameter"]
 STREAMS = ["Stream", "Summary", "stream", "summarise"]
 FUNCTIONS = [
     "condition",
@@ -36,6 +35,16 @@ FUNCTIONS = [
     "log_posterior",
     "parameter",
     "register",
+]
+DOORS = [
+    "Effect",
+    "Event",
+    "ForecastWarning",
+    "Forecaster",
+    "GPClassifier",
+    "GPRegressor",
+    "Holidays",
+    "Parameter",
 ]
 RUNTIME = ["describe_runtime"]
 EXPRESSIONS = ["parse_kernel", "write_kernel"]

@@ -30,7 +30,7 @@ from stategp._fitting import (
     fit,
     log_posterior,
 )
-from stategp._forecasting import Effect, Event, Forecaster, Holidays
+from stategp._forecasting import Effect, Event, Forecaster, ForecastWarning, Holidays
 from stategp._inference import Certificate, CheckpointWarning, FitResult, Outcome
 from stategp._many import ManyPosteriors, fit_many
 from stategp._models import GP, AdditiveGP, DeepGP, Layer
@@ -74,6 +74,7 @@ __all__ = [
     "Event",
     "Filter",
     "FitResult",
+    "ForecastWarning",
     "Forecaster",
     "GPClassifier",
     "GPRegressor",

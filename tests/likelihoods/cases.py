@@ -43,6 +43,32 @@ def _ordinal(link: str, cuts: list[float]) -> Callable[[np.ndarray], Any]:
     return Levels
 
 
+def _logit_normal(variance: float) -> Callable[[np.ndarray], Any]:
+    z = np.linspace(-9, 9, 721)
+    weights = stats.norm.pdf(z) / stats.norm.pdf(z).sum()
+
+    class Shares:
+        def __init__(self, f: np.ndarray):
+            self._odds = stats.norm(f, np.sqrt(variance))
+            shares = special.expit(np.asarray(f)[..., None] + z * variance**0.5)
+            self._mean = shares @ weights
+            self._var = (shares - self._mean[..., None]) ** 2 @ weights
+
+        def cdf(self, y: np.ndarray) -> np.ndarray:
+            return self._odds.cdf(special.logit(y))
+
+        def ppf(self, level: np.ndarray) -> np.ndarray:
+            return special.expit(self._odds.ppf(level))
+
+        def mean(self) -> np.ndarray:
+            return self._mean
+
+        def var(self) -> np.ndarray:
+            return self._var
+
+    return Shares
+
+
 _T = np.linspace(-1, 1, 801)
 _REAL = np.sinh(_T * np.arcsinh(1e5)), np.cosh(_T * np.arcsinh(1e5)) * np.arcsinh(1e5) / 400
 _POSITIVE = np.exp(_T * 40), np.exp(_T * 40) * 40 / 400
@@ -148,6 +174,20 @@ CASES = {
         lambda f: stats.lognorm(np.sqrt(0.5), scale=np.exp(f)),
         [0.1, 1.0, 9.0],
         *_POSITIVE,
+    ),
+    "bounded_below": Case(
+        lik.Bounded(0.0, None, variance=0.5),
+        reference.positive_normal(0.5),
+        lambda f: stats.lognorm(np.sqrt(0.5), scale=np.exp(f)),
+        [0.1, 1.0, 9.0],
+        *_POSITIVE,
+    ),
+    "bounded": Case(
+        lik.Bounded(variance=0.5),
+        reference.logit_normal(0.5),
+        _logit_normal(0.5),
+        [0.02, 0.5, 0.9],
+        *_UNIT,
     ),
     "weibull": Case(
         lik.Weibull(shape=1.5),

@@ -105,6 +105,14 @@ def positive_normal(variance):
     return lambda y, f: stats.lognorm.logpdf(y, np.sqrt(variance), scale=np.exp(f))
 
 
+def logit_normal(variance):
+    def log_density(y, f):
+        odds = np.log(y) - np.log1p(-y)
+        return stats.norm.logpdf(odds, f, np.sqrt(variance)) - np.log(y) - np.log1p(-y)
+
+    return log_density
+
+
 def weibull(shape):
     return lambda y, f: stats.weibull_min.logpdf(y, shape, scale=np.exp(f))
 

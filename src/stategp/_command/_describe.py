@@ -30,6 +30,9 @@ def facts(forecaster: Any) -> dict[str, Any]:
     if posterior.fit_result is not None:
         described["converged"] = posterior.fit_result.converged
         described["fit"] = str(posterior.fit_result)
+    for name, sentences in (("found", fitted.findings), ("careful", forecaster.cautions)):
+        if sentences:
+            described[name] = "; ".join(sentences)
     return described
 
 

@@ -11,6 +11,7 @@ from stategp._forecasting._answers import (
 )
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._calendar import Occasion
+from stategp._forecasting._cautions import ForecastWarning
 from stategp._forecasting._choosing import Choice
 from stategp._forecasting._date_texts import read_dates
 from stategp._forecasting._defaults import default_kernel
@@ -60,6 +61,7 @@ __all__ = [
     "Effect",
     "Event",
     "Fitted",
+    "ForecastWarning",
     "Forecaster",
     "Holidays",
     "Key",

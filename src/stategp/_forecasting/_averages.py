@@ -10,31 +10,40 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 
-_FARTHEST = 300.0  # largest logarithm of a number whose square is one
+from stategp._forecasting._scales import Scale
+
 _TAIL = 38.0  # beyond which a normal variable has no probability in double precision
 _BISECTIONS = 60
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _HERMITE = np.polynomial.hermite_e.hermegauss(40)
+_GRID = np.linspace(-9.0, 9.0, 361)
+_FINE = (_GRID, np.exp(-(_GRID**2) / 2))  # also where values are cut off
+_CREDIBLE = (0.025, 0.975)
 
 
 class Part(NamedTuple):
-    """A model by which y, or log y, is normal at every point."""
+    """A model by which y is normal at every point, as it is or on another scale."""
 
     weight: float
     log: bool
     mean: np.ndarray
     deviation: np.ndarray
+    floor: float | None = None
+    cap: float | None = None
+
+    @property
+    def scale(self) -> Scale:
+        return Scale(self.log, self.floor, self.cap)
 
     def value(self, z: Any) -> np.ndarray:
         """y for a standard normal variable."""
-        at = self.mean + self.deviation * z
-        return np.exp(np.minimum(at, _FARTHEST)) if self.log else at
+        return self.scale.backward(self.mean + self.deviation * z)
 
     def slope(self, z: Any) -> np.ndarray:
         """Its derivative."""
-        return self.deviation * self.value(z) if self.log else self.deviation
+        return self.deviation * self.scale.slope(self.value(z))
 
 
 class Average(NamedTuple):
@@ -45,19 +54,28 @@ class Average(NamedTuple):
     @property
     def normal(self) -> bool:
         """Whether y is normal."""
-        return not any(part.log for part in self.parts)
+        return all(part.scale == Scale() for part in self.parts)
 
     def value(self, z: Any) -> np.ndarray:
         """y for a standard normal variable."""
         return np.asarray(sum(part.weight * part.value(z) for part in self.parts))
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance."""
-        nodes, weights = _HERMITE
+        """Mean and variance.
+
+        Where a logarithm is so uncertain that the mean lies above 97.5 % of the distribution, it is
+        that quantile: the mean would be that of a tail of which data show nothing.
+        """
+        nodes, weights = _HERMITE if self.normal else _FINE
         values = np.stack([self.value(z) for z in nodes])
         shares = (weights / weights.sum())[:, None]
         mean = np.sum(shares * values, axis=0)
-        return mean, np.sum(shares * (values - mean) ** 2, axis=0)
+        variance = np.sum(shares * (values - mean) ** 2, axis=0)
+        return (mean, variance) if self.normal else (self._credible(mean), variance)
+
+    def _credible(self, mean: np.ndarray) -> np.ndarray:
+        lowest, highest = self.quantiles(_CREDIBLE)
+        return np.clip(mean, lowest, highest)
 
     def quantiles(self, levels: Iterable[float]) -> np.ndarray:
         return np.stack([self.value(z) for z in ndtri(np.asarray(list(levels)))])
@@ -69,8 +87,14 @@ class Average(NamedTuple):
 
     def log_density(self, y: np.ndarray) -> np.ndarray:
         z = self._variable(y)
-        slope = sum(part.weight * part.slope(z) for part in self.parts)
-        return np.asarray(-(z**2) / 2 - math.log(2 * math.pi) / 2 - np.log(slope))
+        slope = np.asarray(sum(part.weight * part.slope(z) for part in self.parts))
+        there = slope > 0
+        density = -(z**2) / 2 - math.log(2 * math.pi) / 2 - np.log(np.where(there, slope, 1.0))
+        return np.where(there, density, self._log_mass(z))
+
+    def _log_mass(self, z: np.ndarray) -> np.ndarray:
+        """The log probability of y on a limit where values are cut off."""
+        return np.where(self.value(z - 1.0) == self.value(z), log_ndtr(z), -np.inf)
 
     def crps(self, y: np.ndarray) -> np.ndarray:
         """Twice the mean of the pinball losses at all levels, by Gauss's rule."""
@@ -86,6 +110,6 @@ class Average(NamedTuple):
         low, high = np.full_like(y, -_TAIL), np.full_like(y, _TAIL)
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            reached = self.value(middle) >= y
+            reached = self.value(middle) > y
             low, high = np.where(reached, low, middle), np.where(reached, middle, high)
-        return (low + high) / 2
+        return low

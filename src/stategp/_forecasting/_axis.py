@@ -2,7 +2,8 @@
 
 Dates become days since an origin; numbers stay as they are. The origin is fixed by the first fit,
 so that a date means the same number for ever after. Where data are monthly, months count as
-equally long: what happens every March then repeats exactly, and steps are alike.
+equally long: what happens every March then repeats exactly, and steps are alike. Where data leave
+out weekends, business days take all of the week. In a time zone, days are those of its clock.
 """
 
 import dataclasses
@@ -14,38 +15,22 @@ import numpy as np
 
 from stategp._arguments import as_number
 from stategp._durations import days
+from stategp._forecasting._evening import (
+    Clock,
+    at_weekend,
+    evened,
+    uneven,
+    with_weekends,
+    without_weekends,
+)
 from stategp._forecasting._instants import Instants, read_times
 
 _PER_DAY = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 # In which every library can write a date.
 _YEARS = {"us": (1, 9999), "ns": (1678, 2262)}
 # A date where a length of time could stand.
+_HORIZON = "the horizon"
 _DATE = re.compile(r"\d{4}[-/]\d|\d{1,2}([-/.])\d{1,2}\1\d{4}")
-
-
-_MONTH = 365.25 / 12
-_PER_DAY_ROUNDED = 86_400_000  # what is left of a day after going to months and back
-
-
-def evened(days: np.ndarray) -> np.ndarray:
-    """Days since 1970, as they would be if all months were equally long."""
-    months = np.floor(days).astype(np.int64).astype("datetime64[D]").astype("datetime64[M]")
-    start, length = _month(months)
-    return (months.astype(np.int64) + (days - start) / length) * _MONTH
-
-
-def uneven(days: np.ndarray) -> np.ndarray:
-    """The way back."""
-    whole = np.floor(days / _MONTH + 1e-9)
-    start, length = _month(whole.astype(np.int64).astype("datetime64[M]"))
-    found = start + np.maximum(days / _MONTH - whole, 0.0) * length
-    return np.round(found * _PER_DAY_ROUNDED) / _PER_DAY_ROUNDED
-
-
-def _month(months: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Their first days, since 1970, and their lengths."""
-    start = months.astype("datetime64[D]").astype(np.int64)
-    return start, (months + 1).astype("datetime64[D]").astype(np.int64) - start
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +43,8 @@ class TimeAxis:
     unit: str = "us"
     layout: str | None = None  # how texts are read that could be read in several ways
     even_months: bool = False  # whether a month is a twelfth of a year
+    business: bool = False  # whether weekends are left out
+    clock: bool = False  # whether days are those of the clock in the zone
 
     @classmethod
     def of(cls, instants: Instants) -> "TimeAxis":
@@ -92,19 +79,64 @@ class TimeAxis:
         theirs, ours = _PER_DAY[instants.unit], _PER_DAY[self.unit]
         origin, rest = divmod(self.origin * theirs, ours)
         since = (instants.values - np.int64(origin)) / theirs - rest / (ours * theirs)
-        if not self.even_months:
+        found = self.after_elapsed(since)
+        return self._before_weekends(since, found, name) if self.business else found
+
+    def after_elapsed(self, since: np.ndarray) -> np.ndarray:
+        """The numbers of instants, from the days that have elapsed since the origin."""
+        first = self.origin / _PER_DAY[self.unit]
+        if self.clock:
+            clock = self._clock(since + first)
+            ahead = float(clock.shift(np.array([first]))[0])
+            since = since + (clock.shift(first + since) - ahead)
+            first += ahead
+        if not (self.even_months or self.business):
             return since
-        first = self.origin / ours
-        return evened(first + since) - evened(np.array([first]))
+        there = evened if self.even_months else without_weekends
+        return there(first + since) - there(np.array([first]))
+
+    def elapsed(self, numbers: np.ndarray) -> np.ndarray:
+        """The days that have elapsed since the origin: the way back."""
+        first, ahead = self.origin / _PER_DAY[self.unit], 0.0
+        if self.clock:
+            ahead = float(self._clock(np.array([first])).shift(np.array([first]))[0])
+        shown = first + ahead
+        if self.even_months:
+            numbers = uneven(numbers + evened(np.array([shown]))) - shown
+        elif self.business:
+            numbers = with_weekends(numbers + without_weekends(np.array([shown]))) - shown
+        if not self.clock or len(numbers) == 0:
+            return numbers
+        clock = self._clock(numbers + shown)
+        return numbers - (clock.shift_back(numbers + shown) - ahead)
+
+    def _clock(self, days: np.ndarray) -> Clock:
+        """That of the zone, for days since 1970 and the origin."""
+        first = self.origin / _PER_DAY[self.unit]
+        least, most = (self._number_of(year) + first for year in _YEARS["us"])
+        ends = np.clip([min(days.min(), first), max(days.max(), first)], least, most)
+        return Clock.of(str(self.zone), float(ends[0]), float(ends[1]))
+
+    def _before_weekends(self, since: np.ndarray, found: np.ndarray, name: str) -> np.ndarray:
+        """A horizon at a weekend lies before the Monday; elsewhere weekends are errors."""
+        days = since + self.origin / _PER_DAY[self.unit]
+        if self.clock:
+            days = days + self._clock(days).shift(days)
+        lost = at_weekend(days)
+        if np.any(lost) and name != _HORIZON:
+            date = np.datetime64(int(np.floor(days[lost][0] + 1e-9)), "D")
+            raise ValueError(
+                f"{name} holds {date}, a Saturday or Sunday, but the model was fitted to business "
+                "days: leave weekends out"
+            )
+        return found - 0.5 * lost
 
     def times(self, numbers: np.ndarray) -> np.ndarray:
         """Numbers as datetime64 (UTC, or local if the data had no zone), or as they are."""
         if not self.dates:
             return np.asarray(numbers)
         per_day = _PER_DAY[self.unit]
-        if self.even_months:
-            first_day = self.origin / per_day
-            numbers = uneven(numbers + evened(np.array([first_day]))) - first_day
+        numbers = self.elapsed(np.asarray(numbers, dtype=float))
         first, last = (self._number_of(year) for year in _YEARS[self.unit])
         if not np.all((numbers >= first) & (numbers <= last)):
             between = " and ".join(map(str, _YEARS[self.unit]))
@@ -147,5 +179,5 @@ class TimeAxis:
             return None
         if not self.dates:
             raise ValueError(f"{value!r} is a date, but the times are numbers: give a number")
-        instants = read_times([value], "the horizon", self.zone, self.layout)
-        return float(self.numbers(instants, "the horizon")[0])
+        instants = read_times([value], _HORIZON, self.zone, self.layout)
+        return float(self.numbers(instants, _HORIZON)[0])

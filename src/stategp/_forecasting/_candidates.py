@@ -12,6 +12,7 @@ import numpy as np
 from stategp._data import distinct_inputs
 from stategp._forecasting._defaults import FEWEST_CYCLES, SEASONS, SHARE, share_of_noise
 from stategp._forecasting._patterns import exact_pattern
+from stategp._forecasting._scales import Scale
 from stategp._inference import strongest_period
 from stategp._models import GP
 from stategp.kernels import (
@@ -35,7 +36,6 @@ _LONG = 20  # steps in a season from which on not all harmonics get states of th
 _MOST_HARMONICS = 84  # of an exact pattern: an hour, if it is a week's
 _FULL, _FEW = 6, 3  # harmonics of short and of long seasons that have states
 _VAGUE = 1e5  # variance of a level before data are seen, in squares of a change
-_LARGEST_SHARE = 0.7
 
 
 class Season(NamedTuple):
@@ -87,25 +87,28 @@ class Outline:
 
 
 class Candidate(NamedTuple):
-    """A model of y, or of its logarithm."""
+    """A model of y, or of y on another scale."""
 
     trend: str  # in words
-    log: bool
+    scale: Scale
     kernel: Kernel
     likelihood: Gaussian
     mean: Mean
-    spent: float  # how many numbers its mean took from the data
+    fitted: np.ndarray  # the mean at the observations
+    spent: float  # how many numbers it took from the data
 
     @property
     def model(self) -> GP:
         return GP(self.kernel, self.likelihood, self.mean)
 
 
-def candidates(x: np.ndarray, y: np.ndarray, outline: Outline) -> list[list[Candidate]]:
-    """The models to compare, of y and of log y, for observations in order of x."""
+def candidates(
+    x: np.ndarray, y: np.ndarray, outline: Outline, scales: tuple[Scale, ...]
+) -> list[list[Candidate]]:
+    """The models to compare on each scale, for observations in order of x."""
     found = []
-    for log in (False, True) if _suits_logarithms(y) else (False,):
-        values = np.log(y) if log else y
+    for scale in scales:
+        values = scale.forward(y)
         usual = float(np.median(values))
         mean: Mean = Constant(fixed(usual))
         fitted = np.full_like(values, usual)
@@ -115,19 +118,15 @@ def candidates(x: np.ndarray, y: np.ndarray, outline: Outline) -> list[list[Cand
             mean, fitted, spent = exact_pattern(x, values, season.period, most)
         change = typical_change(values - fitted, outline)
         noise = Gaussian(variance=_near(0.3 * change**2, 1.5))
+        about = (noise, mean, fitted, spent)
         seasons = _seasons(outline, change)
         found.append(
             [
-                Candidate(trend, log, Sum(**parts, **seasons), noise, mean, spent)
+                Candidate(trend, scale, Sum(**parts, **seasons), *about)
                 for trend, parts in _trends(outline, change).items()
             ]
         )
     return found
-
-
-def _suits_logarithms(y: np.ndarray) -> bool:
-    """Whether y is positive, and does not change by a large share from one to the next."""
-    return bool(np.all(y > 0)) and float(np.median(np.abs(np.diff(np.log(y))))) < _LARGEST_SHARE
 
 
 def typical_change(values: np.ndarray, outline: Outline) -> float:

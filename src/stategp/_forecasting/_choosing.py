@@ -1,27 +1,20 @@
 """The default forecaster: candidate models are fitted, and weighed by how likely they make y."""
 
-import dataclasses
 import math
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import numpy as np
 
 from stategp._data import Observations
-from stategp._fitting import condition, fit
 from stategp._forecasting._averages import Average, Part
-from stategp._forecasting._candidates import Candidate, Outline, candidates
-from stategp._models import GP
+from stategp._forecasting._learning import Series, learn, noise_of
+from stategp._forecasting._scales import Scale
 from stategp._posteriors import Posterior
-from stategp.likelihoods import Gaussian, LogNormal
-from stategp.parameters import Parameter
 
-_LATEST = 400  # observations that teach hyperparameters: they are most like those to come
-_MOST_LATEST = 1200
-_CYCLES = 4  # of the longest season that these hold, if that is within the limits
-_MOST_STEPS = 60
-_FLAT = 5e-4  # slope per observation at which a search may end
-LEARNING: dict[str, Any] = {"max_steps": _MOST_STEPS, "tolerance": _FLAT, "inducing": "data"}
+_TURNS = 3  # in which outliers are found
+_MEMORY = 40.0  # observations after which an error counts a third as much for the latest spread
+_EXPECTED = 10.0  # observations that what a model expects counts as, beside them
+_LARGEST = 4.0  # scores beyond which an error counts no more
 _NEGLIGIBLE = 0.01  # a weight
 _KEPT = 0.25  # weight of the scale that is less likely
 _ESTIMATED = 3.0  # relative growth of variances over a distance as long as the data
@@ -35,59 +28,34 @@ class Choice(NamedTuple):
     trend: str  # in words
     log: bool
     spent: float  # how many numbers its mean function took from the data
+    floor: float | None = None
+    cap: float | None = None
+    lately: float = 1.0  # the variance of the latest errors, in units of what the model expects
+
+    @property
+    def scale(self) -> Scale:
+        """On which y is normal."""
+        return Scale(self.log, self.floor, self.cap)
 
     def widening(self, x: np.ndarray) -> np.ndarray:
         """What variances at x are multiplied by, for what was estimated and then taken as known.
 
         A regression with k numbers on n observations leaves errors of (n − k)/n of their variance
         and adds k/n of it. Errors of trends grow with the distance from the data, relative to
-        their length.
+        their length. After the data errors are as large as they were lately.
         """
-        return widening(self.posterior.data, self.spent, x - self.posterior.data.origin)
+        data = self.posterior.data
+        return widening(data, self.spent, self.lately, x - data.origin)
 
 
-def widening(data: Observations, spent: float, x: np.ndarray) -> np.ndarray:
+def widening(data: Observations, spent: float, lately: float, x: np.ndarray) -> np.ndarray:
     """The same for x measured from the origin of the data."""
     seen = np.asarray(data.x)
     count, low, high = float(np.sum(data.weights)), float(seen.min()), float(seen.max())
     beyond = np.maximum(np.maximum(low - x, x - high), 0.0)
     spent = min(spent, count / 2)
     known: np.ndarray = 1 + _ESTIMATED * beyond / max(high - low, 1e-300)
-    return known * (count + spent) / (count - spent)
-
-
-class Contest:
-    """The models that are compared for one series, and the data each of them is fitted to."""
-
-    def __init__(self, x: np.ndarray, y: np.ndarray, *, dates: bool, weights: np.ndarray | None):
-        self.x, self.y, self.weights = x, y, weights
-        seen = np.flatnonzero(np.isfinite(y))
-        self.seen = seen[np.argsort(x[seen], kind="stable")]
-        outline = Outline.of(x[self.seen], y[self.seen], dates)
-        longest = max((season.steps for season in outline.seasons), default=0.0)
-        count = int(np.clip(_CYCLES * longest, _LATEST, _MOST_LATEST))
-        self.scales = [list(scale) for scale in candidates(x[self.seen], y[self.seen], outline)]
-        self.whole = len(self.seen) <= 1.25 * count  # whether hyperparameters are learned from all
-        self.everything = np.arange(len(x))
-        self.latest = self.everything if self.whole else self.seen[-count:]
-
-    def part(self, candidate: Candidate, rows: np.ndarray) -> dict[str, Any]:
-        """Some of the data, as a model sees them."""
-        return {
-            "x": self.x[rows],
-            "y": np.log(self.y[rows]) if candidate.log else self.y[rows],
-            "weights": None if self.weights is None else self.weights[rows],
-        }
-
-    def evidence(self, candidate: Candidate, log_likelihood: float) -> float:
-        """How likely a model makes y, from how likely it makes what it was fitted to."""
-        if not math.isfinite(log_likelihood):
-            return -math.inf
-        if not candidate.log:
-            return log_likelihood
-        counted = self.seen if self.whole else self.latest
-        counts = 1.0 if self.weights is None else self.weights[counted]
-        return log_likelihood - float(np.sum(counts * np.log(self.y[counted])))
+    return known * np.where(x > high, lately, 1.0) * (count + spent) / (count - spent)
 
 
 def weigh(evidences: list[list[float]], best: int) -> list[tuple[float, int, int]]:
@@ -113,65 +81,41 @@ def weigh(evidences: list[list[float]], best: int) -> list[tuple[float, int, int
     return [(weight / total, scale, number) for weight, scale, number in ordered]
 
 
-def choose(
-    x: np.ndarray, y: np.ndarray, *, dates: bool, weights: np.ndarray | None
-) -> tuple[Choice, ...]:
-    """The models that matter, the one with the largest weight first.
+def choose(series: Series, *, robust: bool = True) -> tuple[tuple[Choice, ...], Series]:
+    """The models that matter, the one with the largest weight first; and the series as they see it.
 
     Of y and of log y the first kind of trend is fitted, of the one that makes the data likelier the
-    others too.
+    others too. Where the likelier of the first two finds outliers, all is repeated with little
+    weight on them.
     """
-    contest = Contest(x, y, dates=dates, weights=weights)
-    fitted = [[_learn(contest, scale[0])] for scale in contest.scales]
-    best = int(np.argmax([models[0].elbo for models in fitted]))
-    fitted[best] += [_learn(contest, other) for other in contest.scales[best][1:]]
-    evidences = [[posterior.elbo for posterior in models] for models in fitted]
-    return tuple(
-        Choice(weight, fitted[scale][number], model.trend, model.log, model.spent)
-        for weight, scale, number in weigh(evidences, best)
-        for model in [contest.scales[scale][number]]
-    )
-
-
-def _learn(contest: Contest, candidate: Candidate) -> Posterior:
-    """Hyperparameters from the latest observations, the posterior from all."""
-    learned: Posterior = fit(
-        candidate.model, **contest.part(candidate, contest.latest), **LEARNING, progress=False
-    )
-    evidence = contest.evidence(candidate, learned.elbo)
-    if not contest.whole:
-        whole = condition(
-            learned.model, **contest.part(candidate, contest.everything),
-            inducing="data", progress=False,
+    for turn in range(_TURNS):
+        scales = series.candidates()
+        fitted = [[learn(scale[0], series)] for scale in scales]
+        best = int(np.argmax([models[0].evidence for models in fitted]))
+        likelier = fitted[best][0]
+        doubting = series.surprised(likelier.expected, likelier.scores) if robust else series
+        if doubting is series or turn + 1 == _TURNS:
+            break
+        series = doubting
+    fitted[best] += [learn(other, series) for other in scales[best][1:]]
+    chosen = []
+    for weight, number, place in weigh([[one.evidence for one in some] for some in fitted], best):
+        model = fitted[number][place]
+        about, scale = model.candidate, model.candidate.scale
+        chosen.append(
+            Choice(
+                weight, model.posterior, about.trend, scale.log, about.spent,
+                scale.floor, scale.cap, lately(model.scores[~series.doubted]),
+            )
         )  # fmt: skip
-        learned = dataclasses.replace(whole, fit_result=learned.fit_result)
-    return as_chosen(learned, log=candidate.log, evidence=evidence)
+    return tuple(chosen), series
 
 
-def as_chosen(posterior: Posterior, *, log: bool, evidence: float) -> Posterior:
-    """The posterior of y, from that of y or of log y; its bound is in the units of y."""
-    if log:
-        posterior = _of_exponentials(posterior)
-    return eqx.tree_at(lambda tree: tree.elbo, posterior, evidence)
-
-
-def _of_exponentials(posterior: Posterior) -> Posterior:
-    """The posterior of y, from that of log y."""
-    model = posterior.model
-    noise = LogNormal(variance=_noise(posterior))
-    changed: Posterior = eqx.tree_at(
-        lambda tree: (tree.model, tree.data.y),
-        posterior,
-        (GP(model.kernel, noise, model.mean), np.exp(np.asarray(posterior.data.y))),
-    )
-    return changed
-
-
-def _noise(posterior: Posterior) -> Parameter:
-    """The variance of noise, in y or in log y."""
-    likelihood = posterior.model.likelihood
-    assert isinstance(likelihood, Gaussian | LogNormal)
-    return likelihood.variance
+def lately(scores: np.ndarray) -> float:
+    """The mean square of scores, of the latest more than of others; 1 if there are none."""
+    weights = np.exp(-np.arange(len(scores))[::-1] / _MEMORY)
+    squares = np.minimum(scores**2, _LARGEST**2)
+    return float((np.sum(weights * squares) + _EXPECTED) / (np.sum(weights) + _EXPECTED))
 
 
 def averaged(choices: tuple[Choice, ...], x: np.ndarray, *, noise: bool = True) -> Average:
@@ -180,9 +124,9 @@ def averaged(choices: tuple[Choice, ...], x: np.ndarray, *, noise: bool = True) 
     for choice in choices:
         mean, variance = (np.asarray(v) for v in choice.posterior.predict_f(x))
         if noise:
-            variance = variance + float(_noise(choice.posterior))
+            variance = variance + float(noise_of(choice.posterior))
         deviation = np.sqrt(np.maximum(variance, 0.0) * choice.widening(x))
-        parts.append(Part(choice.weight, choice.log, mean, deviation))
+        parts.append(Part(choice.weight, choice.log, mean, deviation, choice.floor, choice.cap))
     return Average(tuple(parts))
 
 
@@ -197,23 +141,14 @@ def refuse_extras(extras: dict[str, Any]) -> None:
 
 def draw(choices: tuple[Choice, ...], seed: int, x: np.ndarray, num_samples: int) -> np.ndarray:
     """Joint samples of new observations, from each model as often as its weight says."""
-    weights = [choice.weight for choice in choices]
-    counts = np.random.default_rng(seed).multinomial(num_samples, weights)
-    return np.concatenate(
-        [
-            np.asarray(choice.posterior.sample_y(seed + number, x, int(count)))
-            for number, (choice, count) in enumerate(zip(choices, counts, strict=True))
-        ]
-    )
-
-
-def explain(choices: tuple[Choice, ...], kernel: str) -> str:
-    """What was chosen, and why, in words."""
-    if not choices:
-        return f"the kernel was given, or is the default for long series: {kernel}"
-    lines = []
-    for choice in choices:
-        scale = "log y" if choice.log else "y"
-        lines.append(f"{100 * choice.weight:.0f} %  {scale}: {choice.trend}")
-    lead = "weights of the models whose quantiles are averaged:"
-    return "\n".join([lead, *(f"  {line}" for line in lines), f"kernel of the first: {kernel}"])
+    random = np.random.default_rng(seed)
+    counts = random.multinomial(num_samples, [choice.weight for choice in choices])
+    drawn = []
+    for number, (choice, count) in enumerate(zip(choices, counts, strict=True)):
+        posterior = choice.posterior
+        centre = np.asarray(posterior.predict_f(x)[0])
+        functions = np.asarray(posterior.sample_f(seed + number, x, int(count)))
+        noise = math.sqrt(float(noise_of(posterior))) * random.standard_normal(functions.shape)
+        away = (functions - centre + noise) * np.sqrt(choice.widening(x))
+        drawn.append(choice.scale.backward(centre + away))
+    return np.concatenate(drawn)

@@ -20,7 +20,8 @@ from stategp._forecasting._answers import (
     normal_columns,
 )
 from stategp._forecasting._axis import TimeAxis
-from stategp._forecasting._choosing import Choice, averaged, choose, draw, explain, refuse_extras
+from stategp._forecasting._cautions import caution_of_scores, warn_of_horizon
+from stategp._forecasting._choosing import Choice, averaged, choose, draw, refuse_extras
 from stategp._forecasting._coefficients import roughly_without
 from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
 from stategp._forecasting._effects import as_effects, as_events, as_holidays, written
@@ -38,6 +39,7 @@ from stategp._forecasting._frames import (
     times_of,
 )
 from stategp._forecasting._instants import Instants
+from stategp._forecasting._learning import Series
 from stategp._forecasting._long_answers import after
 from stategp._forecasting._panel import Panel
 from stategp._forecasting._panel_fitting import Wish
@@ -45,14 +47,16 @@ from stategp._forecasting._parallel import fit_panel
 from stategp._forecasting._pictures import Pictured
 from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regressors import effect_rows, knowing, make_design, say, without_unknown
-from stategp._forecasting._steps import months_apart
+from stategp._forecasting._scales import moved_inside, refuse_beyond
+from stategp._forecasting._steps import fitting_axis
 from stategp._forecasting._streamed import read_stream
 from stategp._forecasting._updating import updated
+from stategp._forecasting._words import explain, tell_apart
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior, marginals_at
 from stategp._story import user_units
 from stategp._streams import Stream
-from stategp.likelihoods import Gaussian, Likelihood
+from stategp.likelihoods import Bounded, Gaussian, Likelihood
 from stategp.means import Constant
 from stategp.parameters import Parameter, map_parameters
 
@@ -72,6 +76,17 @@ class Fitted:
     extras: dict[str, str]  # the columns that the likelihood reads beside the target
     call: str
     choices: tuple[Choice, ...] = ()  # what was chosen from the data, the best first
+    doubted: tuple[float, ...] = ()  # the times of outliers, as numbers
+    findings: tuple[str, ...] = ()  # in words, as are cautions
+    cautions: tuple[str, ...] = ()
+
+    def as_modelled(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """y as the first model has it: inside limits, outliers without a logarithm left out."""
+        if not self.choices:
+            return y
+        choice = self.choices[0]
+        inside = moved_inside(y, choice.floor, choice.cap)
+        return np.where(np.isin(x, self.doubted) & ~choice.scale.takes(inside), np.nan, inside)
 
     def distribution(self, x: np.ndarray, extras: dict[str, Any], *, noise: bool = True) -> Any:
         """The distribution of a new observation (or, without noise, of the function) at x."""
@@ -101,6 +116,9 @@ class Forecaster(Pictured):
         holidays: a country ("DE"), a country and a subdivision (("DE", "BY")), `sg.Holidays`, or a
             list of these; every holiday has an effect.
         events: dates by name ({"sale": ["2025-03-01"]}) or `sg.Event`, one or a list.
+        robust: whether outliers are found and get little weight, where models are compared.
+        floor, cap: limits that forecasts keep: `floor=0` for what cannot be negative, both for
+            growth that saturates.
 
     >>> import numpy as np, pandas as pd, stategp as sg
     >>> days, t = pd.date_range("2024-01-01", periods=60), np.arange(60)
@@ -117,13 +135,24 @@ class Forecaster(Pictured):
     regressors: Any = None
     holidays: Any = None
     events: Any = None
+    robust: bool = True
+    floor: Any = None
+    cap: Any = None
     fitted: Fitted | None = None
     panel: Panel | None = None  # of many series, instead
+    scored: tuple[float, float, int] | None = dataclasses.field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.regressors = as_effects(self.regressors)
         self.holidays = as_holidays(self.holidays)
         self.events = as_events(self.events)
+        if self._limited:
+            limits = Bounded(self.floor, self.cap)  # which says what is wrong with them
+            self.floor, self.cap = limits.floor, limits.cap
+
+    @property
+    def _limited(self) -> bool:
+        return self.floor is not None or self.cap is not None
 
     def fit(
         self,
@@ -181,6 +210,7 @@ class Forecaster(Pictured):
             raise ValueError(f"column {target!r} has no numbers: nothing to fit")
         columns: dict[str, Any] = {n: number_column(table, c) for n, c in extras.items()}
         likelihood = as_likelihood(self.likelihood)
+        refuse_beyond(y, self.floor, self.cap, f"column {target!r}")
         seen = np.isfinite(y)
         extra = extra_values(likelihood, len(y), columns, needed=seen)
         check_support(likelihood, f"column {target!r}", y, extra)
@@ -188,11 +218,19 @@ class Forecaster(Pictured):
         design, seen = make_design(asked, table, axis, (x, y), target)
         counts = None if weights is None else number_column(table, weights)
         choices: tuple[Choice, ...] = ()
+        found: dict[str, Any] = {}
         left = design is None and not columns and not options
         if left and self._chooses(likelihood, x[seen]):
-            choices = choose(x, y, dates=axis.dates, weights=counts)
+            limits = (self.floor, self.cap)
+            series = Series.of(x, y, counts, limits, dates=axis.dates, robust=self.robust)
+            choices, series = choose(series, robust=self.robust)
+            findings, cautions = tell_apart(choices, series, y, axis)
+            doubted = tuple(series.x[series.doubted].astype(float).tolist())
+            found = {"doubted": doubted, "findings": findings, "cautions": cautions}
             posterior = choices[0].posterior
         else:
+            if self._limited:
+                likelihood = self._within_limits(likelihood, f"column {target!r}", y, extra)
             f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
             learn: Any = fit
             if design is not None:
@@ -212,7 +250,7 @@ class Forecaster(Pictured):
         arguments = extras | {name: v for name, v in named.items() if v is not None} | options
         call = f"{self!r}.fit(frame, time={time!r}, target={target!r}{_written(arguments)})"
         kind = kind_of(table)
-        self.fitted = Fitted(posterior, axis, time, target, kind, extras, call, choices)
+        self.fitted = Fitted(posterior, axis, time, target, kind, extras, call, choices, **found)
         if choices and progress is not False:
             print(self.explain(), file=sys.stderr)
         return self
@@ -252,6 +290,20 @@ class Forecaster(Pictured):
         self.fitted = Fitted(posterior, axis, *names, call)
         return self
 
+    def _within_limits(
+        self, likelihood: Likelihood, name: str, y: np.ndarray, extra: np.ndarray
+    ) -> Likelihood:
+        """The likelihood that keeps the limits, in the place of a Gaussian one."""
+        if type(likelihood) is not Gaussian or np.any(extra != 0):
+            raise ValueError(
+                f"floor and cap are for Gaussian observations without known noise; "
+                f"{type(likelihood).__name__} has limits of its own: leave them out"
+            )
+        noise = likelihood.variance if likelihood.variance.given else None
+        limited = Bounded(self.floor, self.cap, variance=noise)
+        check_support(limited, name, y, extra)
+        return limited
+
     def _chooses(self, likelihood: Likelihood, x: np.ndarray) -> bool:
         """Whether the model is left to the data: models with a state at every observation."""
         left = self.kernel is None and self.mean is None and isinstance(self.inducing, str)
@@ -260,17 +312,31 @@ class Forecaster(Pictured):
         return asked and len(np.unique(x)) >= _FEWEST and len(x) <= _MOST
 
     def explain(self) -> str:
-        """What was chosen from the data, in words."""
-        return explain(self._fitted.choices, self.learned_kernel)
+        """What was found in the data and which models were chosen, in words.
+
+        Lines that begin with "careful" say why forecasts should be trusted less.
+        """
+        fitted = self._fitted
+        return explain(fitted.choices, self.learned_kernel, fitted.findings, self.cautions)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Why forecasts should be trusted less than their intervals say: sentences, or nothing.
+
+        After `cross_validate` one of them may be about its scores.
+        """
+        scored = [] if self.scored is None else caution_of_scores(*self.scored)
+        return (*self._fitted.cautions, *scored)
 
     def _axis(self, instants: Instants) -> TimeAxis:
         """That of the last fit, unless times are of another kind now."""
+        axis = fitting_axis(instants)
+        if self.kernel is not None:  # which may be asked for predictions at any time
+            axis = dataclasses.replace(axis, business=False)
         if self.fitted is None or not self.fitted.axis.takes(instants):
-            axis = TimeAxis.of(instants)
-            x = np.unique(axis.numbers(instants, "times"))
-            monthly = axis.zone is None and axis.unit == "us" and months_apart(x, axis) > 0
-            return dataclasses.replace(axis, even_months=monthly)
-        return dataclasses.replace(self.fitted.axis, zone=instants.zone, layout=instants.layout)
+            return axis
+        before = self.fitted.axis
+        return dataclasses.replace(axis, origin=before.origin, unit=before.unit)
 
     def _kernel(self, x: np.ndarray, f: np.ndarray, axis: TimeAxis, progress: Any) -> Any:
         """The kernel given, or one for the values of f that the observations point at."""
@@ -293,9 +359,15 @@ class Forecaster(Pictured):
             return one
         form, choices = panel.form, panel.choices(number)
         compared = choices if choices[0].trend else ()
+        said: tuple[tuple[str, ...], ...] = ((), ())
+        if compared:
+            data = panel.data[number]
+            x, y, counts = panel.data.inputs(number), np.asarray(data.y), np.asarray(data.weights)
+            series = Series.of(x, y, counts, dates=form.axis.dates, robust=False)
+            said = tell_apart(compared, series, y, form.axis)
         fitted = Fitted(
             choices[0].posterior, form.axis, form.time, form.target, form.kind, {}, panel.call,
-            compared,
+            compared, (), *said,
         )  # fmt: skip
         return dataclasses.replace(self, fitted=fitted, panel=None)
 
@@ -346,6 +418,8 @@ class Forecaster(Pictured):
         if self.panel is not None:
             return self.panel.forecast(horizon, every, future, **options)
         x = self._after(horizon, every)
+        data = self._fitted.posterior.data
+        warn_of_horizon(self._fitted.axis, np.asarray(data.x) + data.origin, x)
         return self._predict(self._knowing(future, x), x, self._usual_extras(), **options)
 
     def predict(self, times: Any = None, *, of: str = "observation", **options: Any) -> Any:
@@ -438,11 +512,14 @@ class Forecaster(Pictured):
             y = number_column(table, fitted.target)
         posterior = self._knowing(frame, None)
         y = without_unknown(posterior, x, y)
-        probability = posterior.tail_probability(x, y, weights=weights, **extras)
+        modelled = fitted.as_modelled(x, y)
+        lost = np.isnan(modelled) & np.isfinite(y)  # nothing could be more extreme
+        probability = np.asarray(posterior.tail_probability(x, modelled, weights=weights, **extras))
+        probability = np.where(lost, 0.0, probability)
         columns = {
             fitted.target: y,
-            "probability": np.asarray(probability),
-            "outlier": np.asarray(probability) < threshold,
+            "probability": probability,
+            "outlier": probability < threshold,
         }
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
@@ -528,6 +605,11 @@ class Forecaster(Pictured):
             shown.append(f"mean={self.mean!r}")
         if not isinstance(self.inducing, str) or self.inducing != "auto":
             shown.append(f"inducing={self.inducing!r}")
+        if self.robust is not True:
+            shown.append(f"robust={self.robust!r}")
+        for name in ("floor", "cap"):
+            if getattr(self, name) is not None:
+                shown.append(f"{name}={getattr(self, name):g}")
         for name in ("regressors", "holidays", "events"):
             if getattr(self, name):
                 shown.append(f"{name}={written(getattr(self, name))}")

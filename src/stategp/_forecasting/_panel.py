@@ -5,17 +5,20 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import numpy as np
 
 from stategp._data import Bundle, distinct_inputs, relative_inputs
 from stategp._fitting import Asked, Template, condition, moments_together
 from stategp._forecasting._answers import as_levels, distribution_columns, no_columns
 from stategp._forecasting._averages import Average, Part
-from stategp._forecasting._choosing import Choice, as_chosen, widening
+from stategp._forecasting._choosing import Choice, widening
 from stategp._forecasting._frames import as_frame, number_column, time_column
+from stategp._forecasting._learning import in_units_of_y
 from stategp._forecasting._long import Key, failure_frame, read_long, shown_key
 from stategp._forecasting._long_answers import Answer, after, answer_frame, asked_rows, each_ahead
 from stategp._forecasting._reading import LongForm
+from stategp._forecasting._scales import Scale
 from stategp._inference import FitResult
 from stategp._models import GP
 from stategp._posteriors import Posterior
@@ -31,6 +34,7 @@ class Light(NamedTuple):
     trend: str  # in words; nothing for a kernel that was given
     log: bool
     spent: float
+    lately: float
     result: FitResult | None
 
 
@@ -78,7 +82,14 @@ class Panel:
     def choices(self, number: int) -> tuple[Choice, ...]:
         """The models of one series with their posteriors, the one with the largest weight first."""
         return tuple(
-            Choice(one.weight, self._posterior(number, one), one.trend, one.log, one.spent)
+            Choice(
+                one.weight,
+                self._posterior(number, one),
+                one.trend,
+                one.log,
+                one.spent,
+                lately=one.lately,
+            )
             for one in self.chosen[number]
         )
 
@@ -93,7 +104,9 @@ class Panel:
             noise_variance=extra if extra.any() else None,
         )  # fmt: skip
         posterior = dataclasses.replace(posterior, fit_result=light.result)
-        return as_chosen(posterior, log=light.log, evidence=light.evidence)
+        if light.log:
+            posterior = in_units_of_y(posterior, Scale(True), y)
+        return eqx.tree_at(lambda tree: tree.elbo, posterior, light.evidence)
 
     def _values(self, light: Light) -> list[np.ndarray]:
         return self._templates[light.which].shaped(light.values)
@@ -194,7 +207,7 @@ class Panel:
             if noise:
                 variance = variance + query.template.noise(query.values) + known
             if light.trend:
-                variance = variance * widening(query.data, light.spent, query.x)
+                variance = variance * widening(query.data, light.spent, light.lately, query.x)
             deviation = np.sqrt(np.maximum(variance, 0.0))
             parts.setdefault(number, []).append(Part(light.weight, light.log, mean, deviation))
         return {number: Average(tuple(some)) for number, some in parts.items()}

@@ -8,6 +8,7 @@ import numpy as np
 
 from stategp._data import Bundle, Observations, observe
 from stategp._fitting import (
+    Asked,
     Item,
     Learned,
     NotConvergedWarning,
@@ -15,11 +16,13 @@ from stategp._fitting import (
     fit,
     goes_together,
     learn_many,
+    moments_together,
 )
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._candidates import Candidate
-from stategp._forecasting._choosing import LEARNING, Contest, weigh
+from stategp._forecasting._choosing import lately, weigh
 from stategp._forecasting._defaults import refuse_durations
+from stategp._forecasting._learning import LEARNING, Series, left_out
 from stategp._forecasting._long import Long
 from stategp._forecasting._panel import Light, Panel
 from stategp._forecasting._reading import LongForm, Raw, read_series
@@ -38,6 +41,29 @@ class Wish(NamedTuple):
     date_format: str | None
     progress: Any
     options: dict[str, Any]
+
+
+@dataclasses.dataclass(eq=False)
+class Entry:
+    """A candidate for one series, and what becomes of it."""
+
+    number: int  # of the series
+    series: Series
+    scale: int
+    candidate: Candidate
+    learned: Any = None
+    evidence: float = -np.inf
+    weight: float = 0.0
+    expected: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
+    scores: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def surprised(self) -> bool:
+        """Whether it finds outliers among the observations."""
+        return (
+            len(self.scores) > 0
+            and self.series.surprised(self.expected, self.scores) is not self.series
+        )
 
 
 class PanelFit:
@@ -90,10 +116,12 @@ class PanelFit:
         effects = any((asked.regressors, asked.holidays, asked.events))
         extras = any(name != "weights" and c for name, c in self.wish.columns.items())
         left: list[int] = good
-        if not effects and asked.kernel is None and not extras and not self.wish.options:
-            together = [number for number in good if self._chooses(number)]
-            self._compare(together)
-            left = [number for number in good if number not in set(together)]
+        limits = asked.floor is not None or asked.cap is not None
+        if limits:
+            pass
+        elif not effects and asked.kernel is None and not extras and not self.wish.options:
+            together = self._compare([number for number in good if self._chooses(number)])
+            left = [number for number in good if number not in together]
         elif not effects and not extras and asked.kernel is not None:
             model = self._model()
             options = {"inducing": asked.inducing} | self.wish.options
@@ -133,99 +161,119 @@ class PanelFit:
 
     # --- models that are compared -------------------------------------------------------------
 
-    def _compare(self, numbers: list[int]) -> None:
-        """The first model of y and of log y for all series, then the others of the better one."""
-        contests: dict[int, Contest] = {}
+    def _compare(self, numbers: list[int]) -> set[int]:
+        """The first model of y and of log y for all series, then the others of the better one.
+
+        Series that have outliers, on sight or by the better of the first models, need more turns
+        and are left to be fitted one by one. The numbers of the others are returned.
+        """
+        clean: dict[int, Series] = {}
         for number in numbers:
             raw = self.raws[number]
             try:
-                contests[number] = Contest(
-                    np.asarray(raw.x), np.asarray(raw.y),
-                    dates=self.form.axis.dates, weights=raw.extras.get("weights"),
+                series = Series.of(
+                    np.asarray(raw.x), np.asarray(raw.y), raw.extras.get("weights"),
+                    dates=self.form.axis.dates, robust=self.forecaster.robust,
                 )  # fmt: skip
+                if not series.doubted.any():
+                    clean[number] = series
             except (ValueError, FloatingPointError) as error:
                 self._fails(number, str(error))
-        fitted: dict[int, list[list[tuple[Candidate, Learned]]]] = {
-            number: [[] for _ in contest.scales] for number, contest in contests.items()
+        entries = [
+            Entry(number, series, scale, some[0])
+            for number, series in clean.items()
+            for scale, some in enumerate(series.candidates())
+        ]
+        self._learn_entries(entries)
+        best = {
+            number: max((e for e in entries if e.number == number), key=lambda e: e.evidence)
+            for number in clean
         }
-        first = [
-            (number, scale, contest.scales[scale][0])
-            for number, contest in contests.items()
-            for scale in range(len(contest.scales))
-        ]
-        self._enter(first, contests, fitted)
-        best = {}
-        for number in contests:
-            heights = [self._evidence(contests[number], *scale[0]) for scale in fitted[number]]
-            best[number] = int(np.argmax(heights))
+        if self.forecaster.robust:
+            self._score(list(best.values()))
+            best = {n: e for n, e in best.items() if not e.surprised}
         others = [
-            (number, best[number], candidate)
-            for number, contest in contests.items()
-            for candidate in contest.scales[best[number]][1:]
+            Entry(number, entry.series, entry.scale, candidate)
+            for number, entry in best.items()
+            for candidate in entry.series.candidates()[entry.scale][1:]
         ]
-        self._enter(others, contests, fitted)
-        for number, contest in contests.items():
-            self._weigh(number, contest, fitted[number], best[number])
+        self._learn_entries(others)
+        by_number: dict[int, list[Entry]] = {number: [] for number in best}
+        for entry in entries + others:
+            if entry.number in by_number:
+                by_number[entry.number].append(entry)
+        weighed = [e for number, some in by_number.items() for e in self._weigh(some, best[number])]
+        self._score([entry for entry in weighed if not len(entry.scores)])
+        for entry in weighed:
+            self.chosen[entry.number] += (self._chosen(entry),)
+        return {n for n in best if not self.problems[n]} | {n for n in numbers if self.problems[n]}
 
-    def _enter(
-        self,
-        wanted: list[tuple[int, int, Candidate]],
-        contests: dict[int, Contest],
-        fitted: dict[int, list[list[tuple[Candidate, Learned]]]],
-    ) -> None:
+    def _learn_entries(self, entries: list["Entry"]) -> None:
         """Fit these candidates to their series."""
-
-        def part(item: int) -> dict[str, Any]:
-            number, _, candidate = wanted[item]
-            return contests[number].part(candidate, contests[number].latest)
-
-        items = []
-        for item, (_, _, candidate) in enumerate(wanted):
-            some = part(item)
-            data = observe(some["x"], some["y"], candidate.likelihood, weights=some["weights"])
-            items.append(Item(candidate.model, data))
+        parts = [entry.series.part(entry.candidate, entry.series.latest) for entry in entries]
+        items = [
+            Item(
+                entry.candidate.model,
+                observe(part["x"], part["y"], entry.candidate.likelihood, weights=part["weights"]),
+            )
+            for entry, part in zip(entries, parts, strict=True)
+        ]
 
         def alone(item: int) -> Posterior:
-            model = wanted[item][2].model
-            posterior: Posterior = fit(model, **part(item), **LEARNING, progress=False)
+            model = entries[item].candidate.model
+            posterior: Posterior = fit(model, **parts[item], **LEARNING, progress=False)
             return posterior
 
         found, _ = learn_many(
             items, alone, options=LEARNING, stretches=(1.0,), progress=self.wish.progress,
             what="models",
         )  # fmt: skip
-        for (number, scale, candidate), learned in zip(wanted, found, strict=True):
-            fitted[number][scale].append((candidate, learned))
+        for entry, learned in zip(entries, found, strict=True):
+            entry.learned = learned
+            entry.evidence = entry.series.evidence(entry.candidate, learned.log_evidence)
 
-    def _evidence(self, contest: Contest, candidate: Candidate, learned: Learned) -> float:
-        return contest.evidence(candidate, learned.log_evidence)
+    def _score(self, entries: list["Entry"]) -> None:
+        """How far each observation lies from what a model expects of it, given all others."""
+        entries = [entry for entry in entries if entry.learned.template is not None]
+        queries = []
+        for entry in entries:
+            learned, series = entry.learned, entry.series
+            part = series.part(entry.candidate, np.arange(len(series.y)))
+            likelihood = entry.candidate.likelihood
+            data = observe(part["x"], part["y"], likelihood, weights=part["weights"])
+            queries.append(Asked(learned.template, learned.values, data, np.asarray(data.x)))
+        for entry, query, moments in zip(entries, queries, moments_together(queries), strict=True):
+            noise = query.template.noise(query.values)
+            expected, entry.scores = left_out(*moments, query.data, noise)
+            entry.expected = entry.candidate.scale.backward(expected)
 
-    def _weigh(
-        self,
-        number: int,
-        contest: Contest,
-        fitted: list[list[tuple[Candidate, Learned]]],
-        best: int,
-    ) -> None:
-        evidences = [[self._evidence(contest, *model) for model in scale] for scale in fitted]
-        if not any(np.isfinite(e) for scale in evidences for e in scale):
-            self._fails(number, fitted[best][0][1].problem or "no model could be fitted")
-            return
-        with np.errstate(invalid="ignore"):
-            weights = weigh(evidences, best)
-        lights = []
-        for weight, scale, place in weights:
-            candidate, learned = fitted[scale][place]
-            if learned.template is not None:
-                light = self._light(learned, weight, evidences[scale][place])
-                lights.append(
-                    light._replace(trend=candidate.trend, log=candidate.log, spent=candidate.spent)
-                )
-        if not lights:
-            self._fails(number, fitted[best][0][1].problem or "no model could be fitted")
-            return
-        total = sum(light.weight for light in lights)
-        self.chosen[number] = tuple(light._replace(weight=light.weight / total) for light in lights)
+    def _weigh(self, entries: list["Entry"], best: "Entry") -> list["Entry"]:
+        """Those that matter, with their weights, the largest first."""
+        scales: list[list[Entry]] = [[] for _ in range(1 + max(e.scale for e in entries))]
+        for entry in entries:
+            scales[entry.scale].append(entry)
+        evidences = [[entry.evidence for entry in scale] for scale in scales]
+        weighed = []
+        if any(np.isfinite(entry.evidence) for entry in entries):
+            with np.errstate(invalid="ignore"):
+                weights = weigh(evidences, best.scale)
+            for weight, scale, place in weights:
+                entry = scales[scale][place]
+                if entry.learned.template is not None:
+                    entry.weight = weight
+                    weighed.append(entry)
+        if not weighed:
+            self._fails(best.number, best.learned.problem or "no model could be fitted")
+        total = sum(entry.weight for entry in weighed)
+        for entry in weighed:
+            entry.weight /= total
+        return weighed
+
+    def _chosen(self, entry: "Entry") -> Light:
+        about, light = entry.candidate, self._light(entry.learned, entry.weight, entry.evidence)
+        return light._replace(
+            trend=about.trend, log=about.scale.log, spent=about.spent, lately=lately(entry.scores)
+        )
 
     def _light(self, learned: Learned, weight: float, evidence: float) -> Light:
         template = learned.template
@@ -235,7 +283,7 @@ class PanelFit:
             self.models.append(template.model)
         values = np.concatenate([np.zeros(0), *(np.ravel(value) for value in learned.values)])
         which = self.kinds[template.kind]
-        return Light(weight, which, values, evidence, "", False, 0.0, learned.result)
+        return Light(weight, which, values, evidence, "", False, 0.0, 1.0, learned.result)
 
     # --- one by one ---------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """What can be looked at of a fitted forecaster: figures and a report."""
 
 import abc
+import dataclasses
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ from stategp._forecasting._answers import as_levels
 from stategp._forecasting._choosing import averaged
 from stategp._forecasting._frames import clock_times
 from stategp._posteriors import Posterior
-from stategp._story import Story, tell
+from stategp._story import Remark, Story, tell
 
 
 class Pictured(abc.ABC):
@@ -20,6 +21,11 @@ class Pictured(abc.ABC):
     @abc.abstractmethod
     def _fitted(self) -> Any:
         """What the fit left behind."""
+
+    @property
+    @abc.abstractmethod
+    def cautions(self) -> tuple[str, ...]:
+        """Why forecasts should be trusted less."""
 
     @abc.abstractmethod
     def _knowing(self, frame: Any, x: np.ndarray | None) -> Posterior:
@@ -43,7 +49,7 @@ class Pictured(abc.ABC):
         """
         fitted, axis = self._fitted, self._fitted.axis
         ahead = None if horizon is None else self._after(horizon, None)
-        return tell(
+        story = tell(
             self._knowing(future, ahead),
             until=None if ahead is None else float(ahead[-1]),
             forecast_at=ahead,
@@ -54,6 +60,11 @@ class Pictured(abc.ABC):
             names=(f"{fitted.time} ({axis.zone})" if axis.zone else fitted.time, fitted.target),
             distribution=partial(averaged, fitted.choices) if fitted.choices else None,
             **options,
+        )
+        careful = tuple(Remark("look", _sentence(text)) for text in self.cautions)
+        found = tuple(_sentence(text) for text in fitted.findings)
+        return dataclasses.replace(
+            story, notes=(*found, *story.notes), remarks=(*story.remarks, *careful)
         )
 
     def plot(self, *, horizon: Any = None, future: Any = None, levels: Any = (0.5, 0.95)) -> Any:
@@ -93,3 +104,7 @@ class Pictured(abc.ABC):
         from stategp.report import write_report
 
         write_report(self.story(horizon=horizon, **options), path)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."

@@ -93,6 +93,8 @@ def cross_validate(
         converged.append(well)
     together = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     origins = np.array([origin for origin, _ in windows])
+    inside = coverage(together["y"], together["lower"], together["upper"])
+    forecaster.scored = (float(inside), level, len(together["y"]))
     if by == "observation":
         return _observations(data, origins, together, level)
     if by == "horizon":

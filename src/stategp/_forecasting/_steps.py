@@ -1,14 +1,16 @@
 """The times of a forecast: the data's own rhythm, continued."""
 
 import calendar
+import dataclasses
 import datetime
+import zoneinfo
 from typing import Any
 
 import numpy as np
 
 from stategp._durations import days, describe
 from stategp._forecasting._axis import TimeAxis
-from stategp._forecasting._instants import as_zone, read_times
+from stategp._forecasting._instants import Instants, as_zone
 
 _MONTH = days("1mo")
 _MOST = 1_000_000
@@ -28,6 +30,8 @@ def continued(x: np.ndarray, axis: TimeAxis, horizon: Any, every: Any) -> np.nda
         length = _length_until(until, x, axis, horizon)
     if every is not None:
         spacing = axis.length("every", every)
+        if axis.business and not _whole(spacing / 7):
+            spacing *= 7 / 5  # so many business days
         months = _whole(spacing / _MONTH) if axis.dates else 0
     else:
         spacing = float(np.median(np.diff(x))) if len(x) > 1 else length
@@ -44,8 +48,15 @@ def continued(x: np.ndarray, axis: TimeAxis, horizon: Any, every: Any) -> np.nda
         )
     if months:
         times = _by_months(x[-_LOOKED_AT:], axis, months, count)
-    elif axis.zone is not None and _whole(spacing) and _same_clock(x[-_LOOKED_AT:], axis, every):
+    elif (
+        axis.zone is not None
+        and not axis.business
+        and _whole(spacing)
+        and _same_clock(x[-_LOOKED_AT:], axis, every)
+    ):
         times = _by_days(float(x[-1]), axis, _whole(spacing), count)
+    elif axis.clock and not axis.business:  # hours are all equally long
+        times = axis.after_elapsed(axis.elapsed(x[-1:]) + spacing * np.arange(1, count + 1))
     else:
         times = x[-1] + spacing * np.arange(1, count + 1)
     if until is not None or (months and not by_months):
@@ -89,8 +100,10 @@ def _numbers(local: list[datetime.datetime], axis: TimeAxis, last: float) -> np.
         zone = as_zone(axis.zone)
         moments = [m.replace(tzinfo=zone).astimezone(datetime.UTC) for m in local]
         local = [m.replace(tzinfo=None) for m in moments]
-    if axis.even_months:
-        return axis.numbers(read_times(np.array(local, dtype="datetime64[us]"), "times"), "times")
+    if axis.even_months or axis.business or axis.clock:
+        origin = np.array([axis.origin]).astype(f"datetime64[{axis.unit}]")
+        since = np.array(local, dtype="datetime64[us]") - origin
+        return axis.after_elapsed(since / np.timedelta64(1, "D"))
     before = axis.times(np.array([last])).astype("datetime64[us]")
     since = np.array(local, dtype="datetime64[us]") - before
     return last + since / np.timedelta64(1, "D")
@@ -98,6 +111,19 @@ def _numbers(local: list[datetime.datetime], axis: TimeAxis, last: float) -> np.
 
 def _same_clock(x: np.ndarray, axis: TimeAxis, every: Any) -> bool:
     return every is not None or len({moment.time() for moment in local_times(x, axis)}) == 1
+
+
+def fitting_axis(instants: Instants) -> TimeAxis:
+    """The axis on which the steps of these times are as alike as their calendar allows."""
+    axis = TimeAxis.of(instants)
+    if axis.unit != "us" or not axis.dates:
+        return axis
+    zone = None if axis.zone in (None, "UTC") else as_zone(str(axis.zone))
+    axis = dataclasses.replace(axis, clock=isinstance(zone, zoneinfo.ZoneInfo))
+    x = np.unique(axis.numbers(instants, "times"))
+    monthly = axis.zone is None and months_apart(x, axis) > 0
+    business = not monthly and only_business_days(x, axis)
+    return dataclasses.replace(axis, even_months=monthly, business=business)
 
 
 def months_apart(x: np.ndarray, axis: TimeAxis) -> int:
@@ -109,6 +135,15 @@ def months_apart(x: np.ndarray, axis: TimeAxis) -> int:
     if len({m.time() for m in local}) > 1 or not (same_day or all(map(_ends_month, local))):
         return 0
     return int(np.median(np.diff([12 * m.year + m.month for m in local])))
+
+
+def only_business_days(x: np.ndarray, axis: TimeAxis) -> bool:
+    """Whether these are days of which none lies at a weekend, over two weeks or more."""
+    if not axis.dates or len(x) < 10 or abs(np.median(np.diff(x)) - 1) > 1e-9:
+        return False
+    local = local_times(x, axis)
+    usual = all(moment.weekday() < 5 for moment in local)
+    return usual and len({moment.time() for moment in local}) == 1
 
 
 def _ends_month(moment: datetime.datetime) -> bool:

@@ -3,6 +3,7 @@
 from stategp.likelihoods._base import Likelihood
 from stategp.likelihoods._bernoulli import Bernoulli, Binomial
 from stategp.likelihoods._beta import Beta
+from stategp.likelihoods._bounded import Bounded
 from stategp.likelihoods._counts import NegativeBinomial, Poisson
 from stategp.likelihoods._custom import Custom
 from stategp.likelihoods._gaussian import Gaussian
@@ -18,6 +19,7 @@ __all__ = [
     "Bernoulli",
     "Beta",
     "Binomial",
+    "Bounded",
     "Custom",
     "Exponential",
     "Gamma",

@@ -7,6 +7,7 @@ from typing import Any
 from stategp.likelihoods._base import Likelihood
 from stategp.likelihoods._bernoulli import Bernoulli, Binomial
 from stategp.likelihoods._beta import Beta
+from stategp.likelihoods._bounded import Bounded
 from stategp.likelihoods._counts import NegativeBinomial, Poisson
 from stategp.likelihoods._gaussian import Gaussian
 from stategp.likelihoods._heteroscedastic import HeteroscedasticGaussian
@@ -29,6 +30,7 @@ _NAMED: dict[str, type[Likelihood]] = {
     "gamma": Gamma,
     "weibull": Weibull,
     "beta": Beta,
+    "bounded": Bounded,
     "heteroscedastic": HeteroscedasticGaussian,
     "ordinal": Ordinal,
 }

@@ -1,0 +1,151 @@
+"""What the default models found, in sentences: trend, seasons, spread, outliers, changes."""
+
+import datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._candidates import Season
+from stategp._forecasting._changes import Change
+from stategp._forecasting._choosing import Choice
+from stategp._forecasting._learning import Series, noise_of
+from stategp._forecasting._scales import Scale
+from stategp._forecasting._steps import local_times
+from stategp._posteriors import PATTERN, Posterior, summands_of
+from stategp.means import Periodic
+
+_TREND = ("trend", "level")
+_OVER = {"year": 365.25, "month": 365.25 / 12, "week": 7.0, "day": 1.0, "hour": 1 / 24}
+_LEVEL = 0.05  # of the spread of the data, below which a trend counts as level
+_NAMED = 5  # dates that are written out
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+
+
+class _Parts(NamedTuple):
+    """What the first model says of each observation."""
+
+    x: np.ndarray
+    values: dict[str, np.ndarray]
+    scale: Scale
+    last: float  # observation
+
+    def size(self, amount: float, *, sign: str = "+") -> str:
+        """An amount of y, from the last observation on; of a logarithm as a percentage."""
+        scale = self.scale
+        if scale.log and scale.cap is None:
+            moved, unit = 100 * np.expm1(min(amount, 300.0)), " %"
+        elif scale.log:
+            at = scale.forward(np.array([self.last]))
+            moved, unit = float((scale.backward(at + amount) - self.last)[0]), ""
+        else:
+            moved, unit = amount, ""
+        return f"{moved if sign else abs(moved):{sign}.3g}{unit}"
+
+
+def findings(choices: tuple[Choice, ...], series: Series, axis: TimeAxis) -> list[str]:
+    """One sentence for each thing that was found."""
+    first = choices[0]
+    parts = _Parts(*parts_at_data(first.posterior), first.scale, float(series.cleaned[-1]))
+    spread = float(np.sqrt(float(noise_of(first.posterior).value)))
+    told = [_trend(parts, axis, float(np.std(first.scale.forward(series.cleaned))))]
+    pattern = series.outline.pattern
+    for season in series.outline.seasons:
+        within = pattern is not None and season.period < pattern.period  # what changes of it
+        name = PATTERN if season == pattern else season.name
+        if name in parts.values and not within:
+            told.append(_season(season, parts.values[name], parts, axis))
+    about = parts.size(spread, sign="")
+    told.append(f"noise: single observations lie about {about} from all that (standard deviation)")
+    return told
+
+
+def parts_at_data(posterior: Posterior) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Times, and the mean of every component there, from the states at all observations."""
+    (kernel,), (pairs,), data = posterior.model.kernels, posterior.marginals, posterior.data
+    x = np.asarray(posterior.relative_inducing) + float(data.origin)
+    emission = np.asarray(kernel.emission())
+    read = np.asarray(pairs.mean)[:-1, len(emission) :] * emission
+    values, start = {}, 0
+    for name, part in summands_of(kernel).items():
+        values[name] = read[:, start : start + part.state_dim].sum(axis=1)
+        start += part.state_dim
+    mean = posterior.model.means[0]
+    if isinstance(mean, Periodic):
+        cosines, sines = np.asarray(mean.cosines.value), np.asarray(mean.sines.value)
+        turns = np.remainder(x / float(mean.period.value), 1.0)
+        angles = 2 * np.pi * np.outer(turns, np.arange(1, len(cosines) + 1))
+        values[PATTERN] = np.cos(angles) @ cosines + np.sin(angles) @ sines
+    return x, values
+
+
+def outliers_in_words(times: np.ndarray, axis: TimeAxis) -> str:
+    """Which observations have little weight, and what to do if they should not."""
+    one = len(times) == 1
+    return (
+        f"outliers: {len(times)} observation{' looks like one' if one else 's look like that'} and "
+        f"ha{'s' if one else 've'} little weight ({_dates(times, axis)}); "
+        "Forecaster(robust=False) takes the data as they are"
+    )
+
+
+def changes_in_words(found: list[Change], series: Series, axis: TimeAxis) -> str:
+    """When the level changed suddenly, and by how much."""
+    largest = sorted(sorted(found, key=lambda change: -abs(change.size))[:_NAMED])
+    at = [f"{_date(series.x[c.row], axis)} ({c.size:+.3g})" for c in largest]
+    more = f" and {len(found) - len(largest)} more" if len(found) > len(largest) else ""
+    return f"sudden changes of level: {', '.join(at)}{more}"
+
+
+def _trend(parts: _Parts, axis: TimeAxis, deviation: float) -> str:
+    trend = sum((parts.values[name] for name in _TREND if name in parts.values), np.zeros(1))
+    x, span = parts.x, float(np.ptp(parts.x))
+    fitting = [(name, length) for name, length in _OVER.items() if span >= 1.5 * length]
+    name, length = fitting[0] if axis.dates and fitting else ("", span)
+    before = float(np.interp(x[-1] - length, x, trend))
+    moved = float(trend[-1]) - before
+    over = f"over the last {name}" if name else "over all of the data"
+    if abs(moved) < _LEVEL * deviation:
+        return f"trend: about level {over}"
+    return f"trend: {'rises' if moved > 0 else 'falls'} by {parts.size(moved, sign='')} {over}"
+
+
+def _season(season: Season, values: np.ndarray, parts: _Parts, axis: TimeAxis) -> str:
+    x, period = parts.x, season.period
+    last = np.flatnonzero(x > x[-1] - period * (1 - 1e-9))
+    low, high = last[np.argmin(values[last])], last[np.argmax(values[last])]
+    name = f"{season.name} season" if axis.dates else f"season of {period:.4g}"
+    ends = [
+        f"{parts.size(float(values[row]))}{_when(float(x[row]), x, period, axis)}"
+        for row in (low, high)
+    ]
+    return f"{name}: from {ends[0]} to {ends[1]}"
+
+
+def _when(at: float, x: np.ndarray, period: float, axis: TimeAxis) -> str:
+    """Where in its season a time lies, as people say it."""
+    if not axis.dates:
+        return ""
+    (moment,) = local_times(np.array([at]), axis)
+    if period == 1.0:
+        return f" at {moment:%H:%M}"
+    if period == 7.0:
+        day, fine = _WEEKDAYS[moment.weekday()], float(np.median(np.diff(x))) < 0.99
+        return f" on {day}s at {moment:%H:%M}" if fine else f" on {day}s"
+    return f" in {_MONTHS[moment.month - 1]}"
+
+
+def _dates(times: np.ndarray, axis: TimeAxis) -> str:
+    shown = [_date(time, axis) for time in times[:_NAMED]]
+    return ", ".join([*shown, *(["…"] if len(times) > _NAMED else [])])
+
+
+def _date(time: float, axis: TimeAxis) -> str:
+    if not axis.dates:
+        return f"{time:.10g}"
+    moment: datetime.datetime = local_times(np.array([time]), axis)[0]
+    return f"{moment:%Y-%m-%d}" if moment.time() == datetime.time() else f"{moment:%Y-%m-%d %H:%M}"

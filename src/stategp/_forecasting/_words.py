@@ -1,0 +1,41 @@
+"""What a forecaster chose and found, and what speaks against trusting it, as text."""
+
+import numpy as np
+
+from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._cautions import cautions_about
+from stategp._forecasting._changes import level_changes
+from stategp._forecasting._choosing import Choice
+from stategp._forecasting._findings import changes_in_words, findings, outliers_in_words
+from stategp._forecasting._learning import Series
+from stategp._forecasting._scales import limits_in_words
+
+
+def tell_apart(
+    choices: tuple[Choice, ...], series: Series, y: np.ndarray, axis: TimeAxis
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What was found, and what speaks against trusting forecasts: a sentence for each.
+
+    `y` is as it was given.
+    """
+    changes = level_changes(series)
+    found = findings(choices, series, axis) + limits_in_words(y, series.floor, series.cap)
+    if changes:
+        found.append(changes_in_words(changes, series, axis))
+    if np.any(series.doubted):
+        found.append(outliers_in_words(series.x[series.doubted], axis))
+    return tuple(found), tuple(cautions_about(series, axis, changes))
+
+
+def explain(
+    choices: tuple[Choice, ...], kernel: str, found: tuple[str, ...], cautions: tuple[str, ...]
+) -> str:
+    """What was found and chosen, in words."""
+    careful = [f"careful: {caution}" for caution in cautions]
+    if not choices:
+        return "\n".join([f"the kernel was given, or is the default: {kernel}", *careful])
+    lines = []
+    for choice in choices:
+        lines.append(f"  {100 * choice.weight:.0f} %  {choice.scale.name}: {choice.trend}")
+    lead = "weights of the models whose quantiles are averaged:"
+    return "\n".join([*found, lead, *lines, f"kernel of the first: {kernel}", *careful])
