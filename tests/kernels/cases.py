@@ -105,9 +105,17 @@ def spectral_reference(variance: float, lengthscale: float, order: int) -> Refer
 
 def matern(smoothness: str, variance: float, lengthscale: float) -> Case:
     kernel = getattr(sg.kernels, f"Matern{smoothness}")(variance=variance, lengthscale=lengthscale)
-    nu = int(smoothness[0]) / 2
+    return matern_case(kernel, int(smoothness[0]) / 2, variance, lengthscale)
+
+
+def matern_of_order(nu: float, variance: float, lengthscale: float) -> Case:
+    kernel = sg.kernels.Matern(order=nu, variance=variance, lengthscale=lengthscale)
+    return matern_case(kernel, nu, variance, lengthscale)
+
+
+def matern_case(kernel: Kernel, nu: float, variance: float, lengthscale: float) -> Case:
     rate = math.sqrt(2 * nu) / lengthscale
-    switch = 1 / rate  # the incomplete gamma function's, at 2λΔ = 2
+    switch = max(2.0, 0.8 * nu) / (2 * rate)  # the incomplete gamma function's
     return Case(kernel, rate, matern_reference(variance, lengthscale, nu), (switch,))
 
 
@@ -265,6 +273,7 @@ STIFF = from_arrays(  # rates 1, 1e2 and 1e4, each driving the slower one
 )
 
 MATERNS = {f"Matérn-{nu[0]}/{nu[1]}": matern(nu, 1.7, 0.6) for nu in ("12", "32", "52", "72")}
+MATERNS |= {f"Matérn {nu}": matern_of_order(nu, 1.7, 0.6) for nu in (4.5, 11.5)}
 OSCILLATORS = {
     f"oscillator {quality:.6g}": oscillator(1.3, 2.0, quality)
     for quality in (

@@ -27,6 +27,7 @@ OU = {"F": [[-1.0]], "L": [[1.0]], "Qc": [[2.0]], "H": [1.0]}
 PARAMETERS = {
     kernels.Constant: ("variance",),
     kernels.Cosine: ("variance", "period"),
+    kernels.Matern: ("variance", "lengthscale"),
     kernels.Matern12: ("variance", "lengthscale"),
     kernels.Matern32: ("variance", "lengthscale"),
     kernels.Matern52: ("variance", "lengthscale"),

@@ -16,6 +16,7 @@ from stategp.kernels import (
     IntegratedWiener,
     Kernel,
     Linear,
+    Matern,
     Matern12,
     Matern32,
     Matern52,
@@ -81,6 +82,14 @@ def _harmonic(
     return changed
 
 
+def _matern(*, order: float | None = None, **options: Any) -> Kernel:
+    if order is None:
+        raise ValueError(
+            "say how smooth it is: matern12, matern32, matern52, matern72, or matern(order=4.5)"
+        )
+    return Matern(order=order, **options)
+
+
 _SMOOTH: dict[str, Kind] = {"lengthscale": "duration", "variance": "number"}
 _SERIES: dict[str, Kind] = {"tolerance": "share", "order": "count"}
 
@@ -112,6 +121,7 @@ _WORDS = (
         {"diffusivity": "number", "start": "start", "slope": "start"},
     ),
     Word("linear", Linear, Linear, {"slope": "number", "start": "start"}),
+    Word("matern", Matern, _matern, {**_SMOOTH, "order": "share"}),
     Word("matern12", Matern12, Matern12, _SMOOTH),
     Word("matern32", Matern32, Matern32, _SMOOTH),
     Word("matern52", Matern52, Matern52, _SMOOTH),
@@ -174,7 +184,6 @@ _ELSEWHERE = {
     "white": "observation noise belongs to the likelihood, not to the kernel",
     "whitenoise": "observation noise belongs to the likelihood, not to the kernel",
     "noise": "observation noise belongs to the likelihood, not to the kernel",
-    "matern": "say how smooth it is: matern12, matern32, matern52 or matern72",
     "gaussian": "as a kernel it is called squared_exponential, se or rbf",
     "fixed": "fixed(...) goes around a value: matern52(fixed(30d))",
     "learn": "learn(...) goes around a value: periodic(learn(1y))",

@@ -7,10 +7,10 @@ derivatives there, G and H, are the natural gradient of the bound: a factor for 
 precision −2H and linear term G − 2Hμ (`_target`). Samples come in pairs ±ε, without which
 H would be mostly noise where q is narrow: what remains is a difference of two slopes.
 
-Between two optima −2H can be so negative that a step would lead to no Gaussian, or nearly so. The layer then
-takes the precision of Gauss–Newton, J²w, where w is the curvature of the last expectation and J the
-derivative of the output in the value of the function (by zeros added to it, the taps of `Tape`). It
-is never negative. Steps of that kind are counted.
+Between two optima −2H can be so negative that a step would lead to no Gaussian, or nearly so. The
+layer then takes the precision of Gauss–Newton, J²w, where w is the curvature of the last
+expectation and J the derivative of the output in the value of the function (by zeros added to it,
+the taps of `Tape`). It is never negative. Steps of that kind are counted.
 
 Hyperparameters move along the gradient of the bound at fixed q.
 """

@@ -4,7 +4,7 @@ from stategp.kernels._base import ClosedForm, Kernel
 from stategp.kernels._compose import Product, Sum, group_blocks, kernel_in_closed_form
 from stategp.kernels._deterministic import Constant, Cosine
 from stategp.kernels._from_sde import FromSDE
-from stategp.kernels._matern import Matern12, Matern32, Matern52, Matern72
+from stategp.kernels._matern import Matern, Matern12, Matern32, Matern52, Matern72
 from stategp.kernels._oscillator import Oscillator
 from stategp.kernels._periodic import Harmonic, Periodic, QuasiPeriodic
 from stategp.kernels._sde import LinearSDE
@@ -22,6 +22,7 @@ __all__ = [
     "Kernel",
     "Linear",
     "LinearSDE",
+    "Matern",
     "Matern12",
     "Matern32",
     "Matern52",

@@ -13,6 +13,7 @@ with γ the regularised lower incomplete gamma function.
 import abc
 import math
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +24,7 @@ from stategp.kernels._base import ClosedForm, Kernel, Matrix, Scalar, State, Ste
 from stategp.kernels._special import incomplete_gamma_table
 from stategp.parameters import Parameter, Value, positive
 
+_ORDERS = [k + 0.5 for k in range(12)]
 _VANISHED = 800.0  # e^-r is zero in double precision; clipping here keeps 0 · r^k from being NaN
 
 
@@ -113,6 +115,29 @@ class _Matern(Kernel):
         ]
         polynomial = sum((c * r**k for k, c in enumerate(coefficients)), start=jnp.zeros_like(r))
         return self.variance.value * jnp.exp(-r) * polynomial
+
+
+class Matern(_Matern):
+    """Matérn of any half-integer order ν from 1/2 to 23/2: ν − ½ times differentiable.
+
+    A state has ν + ½ entries. `Matern12` to `Matern72` are the same for the lowest four orders.
+
+    >>> import stategp as sg
+    >>> sg.kernels.Matern(order=4.5, lengthscale=3.0)
+    Matern(variance=1, lengthscale=3, order=4.5)
+    """
+
+    order: float = eqx.field(static=True)
+
+    def __init__(self, *, order: float = 4.5, variance: Value = None, lengthscale: Value = None):
+        if isinstance(order, bool) or order not in _ORDERS:
+            raise ValueError(f"order must be 0.5, 1.5, 2.5, … or 11.5, got {order!r}")
+        self.order = float(order)
+        super().__init__(variance=variance, lengthscale=lengthscale)
+
+    @property
+    def state_dim(self) -> int:
+        return round(self.order + 0.5)
 
 
 class Matern12(_Matern):

@@ -12,9 +12,6 @@ from jaxtyping import Array, Float
 
 Scalar = Float[Array, ""]
 
-_SWITCH = 2.0  # below: series; above: one minus the upper tail, which is then well away from one
-_TERMS = 20
-
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def incomplete_gamma_table(
@@ -26,14 +23,15 @@ def incomplete_gamma_table(
     follow downwards from γ(a, x) = γ(a+1, x) + xᵃe⁻ˣ/a!, a sum of positive terms.
     """
     terms = _poisson_terms(orders, x)
-    small = jnp.minimum(x, _SWITCH)
+    switch = max(2.0, 0.4 * orders)  # above it, one minus the upper tail does not cancel
+    small = jnp.minimum(x, switch)
     series = jnp.ones_like(small)
-    for k in range(_TERMS - 1, 0, -1):
+    for k in range(max(20, 2 * orders) - 1, 0, -1):
         series = 1 + series * small * (1 / (orders + k))
     below = terms[-1] * (small * (1 / orders)) * series
     above = 1.0 - sum(terms, start=jnp.zeros_like(x))
     # The long series is computed once, and not again wherever one of the values is read.
-    values = [jax.lax.optimization_barrier(jnp.where(x < _SWITCH, below, above))]
+    values = [jax.lax.optimization_barrier(jnp.where(x < switch, below, above))]
     for a in range(orders - 1, 0, -1):
         values.append(values[-1] + terms[a])
     return tuple(values[::-1])
