@@ -152,6 +152,37 @@ def test_long_series_of_small_states_are_taken_in_stretches():
     agree(*both(evidence, SUMS["one"]), 1e-10)
 
 
+def test_even_stretches_of_uneven_series_are_steady():
+    """More lengths than are kept at once, then a stretch of steps that repeat."""
+    kernel = sum_of(*(k.Matern52(lengthscale=float(i)) for i in range(1, 5)), k.Matern12())
+    (lengths, value, precision), which = irregular(1600)
+    which[150:1500] = which[149]
+    precision = precision.at[100:1500].set(2.0)
+
+    def evidence(steady):
+        def of(kernel, value, precision):
+            inputs = (lengths, value, precision)
+            return chain.kernel_evidence(kernel, *inputs, which=which, steady=steady)[0]
+
+        return jax.jit(jax.value_and_grad(of, argnums=(0, 1, 2)))(kernel, value, precision)
+
+    agree(evidence(True), evidence(False), 1e-10)
+
+
+class Twice(k.Matern32):
+    """Another process noise than that of the class it comes from."""
+
+    def steps(self, dt):
+        A, Q = super().steps(dt)
+        return A, [[2 * entry for entry in row] for row in Q]
+
+
+def test_subclasses_keep_their_own_matrices():
+    assert Twice().closed_form() is None
+    assert (Twice() * k.Cosine()).blocks()[0].closed_form() is None
+    assert k.Matern32().closed_form().order == 2
+
+
 def test_second_derivatives_and_many_kernels_at_once():
     inputs, which = irregular(20)
 

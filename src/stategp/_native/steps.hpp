@@ -2,15 +2,15 @@
 // the numbers they are made of.
 //
 // The state is a stack of independent blocks. A block is either given, as matrices for every length
-// of a step, or has a closed form: a Matérn process of order p (none for p = 0, a constant), which may turn
-// with frequency ω. With r = λΔ, the state of kernels/_matern.py and γ the regularised lower
-// incomplete gamma function,
+// of a step, or has a closed form: a Matérn process of order p (none for p = 0, a constant), which
+// may turn with frequency ω. With r = λΔ, the state of kernels/_matern.py and γ the regularised
+// lower incomplete gamma function,
 //
 //     A = e⁻ʳ r^(j−i) / (j−i)! ⊗ rotation by ωΔ          Q = σ² U_ij γ(2p−1−i−j, 2r) ⊗ I
 //
 // Steps lie in slots: one for each length if those are few, else one for each state of a stretch,
-// which then are computed anew for the next stretch. What is needed of a closed form is computed for many
-// slots side by side.
+// which then are computed anew for the next stretch. Closed forms are computed for four slots side
+// by side.
 #pragma once
 
 #include "small.hpp"
@@ -57,7 +57,7 @@ inline Four exp_below(Four y) {
   for (int k = 0; k < 12; ++k) sum = (sum + kTaylor[k]) * f;
   sum += kTaylor[12];
   const Four scaled = Four(FourBits(sum) + (FourBits(shifted) << 52));
-  return y < -707 ? Four{} : scaled;
+  return y < Four{} - 707.0 ? Four{} : scaled;
 }
 
 // What A and Q of a Matérn process of order P are made of, for slots side by side.
@@ -90,7 +90,7 @@ struct Matern {
     } else {
       for (int64_t s = 0; s < count; s += 4) {
         const Four far = Four{} + kFarthest, distance = rate * four(length + s);
-        const Four r = distance > far ? far : distance, x = 2 * r;
+        const Four r = distance > far ? far : distance, x = 2.0 * r;
         const Four decay = exp_below(-r);
         Four power = decay;
         four(table + s) = power;
@@ -101,10 +101,10 @@ struct Matern {
         term[0] = all;
         for (int k = 1; k < kGammas; ++k) all += term[k] = term[k - 1] * x * (1.0 / k);
         const Four end = Four{} + kSwitch, small = x > end ? end : x;
-        Four series = Four{} + 1;
-        for (int k = kTerms; k > 0; --k) series = 1 + series * (small * (1.0 / (kGammas + k)));
+        Four series = Four{} + 1.0;
+        for (int k = kTerms; k > 0; --k) series = 1.0 + series * (small * (1.0 / (kGammas + k)));
         const Four below = term[kGammas - 1] * (small * (1.0 / kGammas)) * series;
-        Four gamma = x < end ? below : 1 - all;
+        Four gamma = x < end ? below : 1.0 - all;
         four(table + (P + kGammas - 1) * stride + s) = gamma;
         for (int a = kGammas - 1; a > 0; --a)
           four(table + (P + a - 1) * stride + s) = gamma = gamma + term[a];
@@ -128,8 +128,7 @@ class Steps {
  public:
   // For matrices of n × n; `back` if derivatives are wanted, too.
   Steps(const StepTable& table, int n, int64_t states, bool back)
-      : low(n, 0), high(n, 0), first(n, 0), until(n, 0), table_(table), n_(n), nn_(n * n),
-        back_(back) {
+      : low(n, 0), high(n, 0), first(n, 0), until(n, 0), table_(table), n_(n), nn_(n * n) {
     int begin = 0;
     size_t entries = 0, forms = 0, rows = 0;
     for (int64_t b = 0; b < table.blocks; ++b) {
@@ -366,7 +365,7 @@ class Steps {
 
   StepTable table_;
   int n_, nn_;
-  bool back_, few_ = false;
+  bool few_ = false;
   int64_t stretch_ = 0, capacity_ = 0, begin_ = -1, count_ = 0;
   std::vector<Block> blocks_;
   std::vector<double> A_, Q_, dA_, dQ_, length_, rows_, sums_;

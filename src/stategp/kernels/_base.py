@@ -151,7 +151,11 @@ class Kernel(eqx.Module):
         return (self,)
 
     def closed_form(self) -> ClosedForm | None:
-        """This block in the form that compiled kernels know, up to the order of the state."""
+        """This block in the form that compiled kernels know, up to the order of the state.
+
+        f is then the first component of the state. None, as for all classes of your own: A and Q
+        are computed by JAX.
+        """
         return None
 
     def refined(self) -> "Kernel":

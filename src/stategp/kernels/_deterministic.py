@@ -53,7 +53,7 @@ class Constant(_Deterministic):
         return jnp.ones(1)
 
     def closed_form(self) -> ClosedForm | None:
-        return ClosedForm(0, False, self.variance.value)
+        return ClosedForm(0, False, self.variance.value) if type(self) is Constant else None
 
     def feedback(self) -> Matrix:
         return jnp.zeros((1, 1))
@@ -92,6 +92,8 @@ class Cosine(_Deterministic):
         return jnp.array([1.0, 0.0])
 
     def closed_form(self) -> ClosedForm | None:
+        if type(self) is not Cosine:
+            return None
         frequency = 2 * math.pi / self.period.value
         return ClosedForm(0, True, self.variance.value, frequency=frequency)
 
