@@ -142,9 +142,9 @@ def fit(
     columns = {name: column for name, column in extras.items() if column}
     file: Any
     if data.is_dir():
+        file = ParquetFolder(data)
         if kernel is None and shortest is None:
             raise ValueError("for a folder give --kernel, or --shortest to have one chosen")
-        file = ParquetFolder(data)
         time, target = choose_columns(file, time, target)
         table: Any = sg.stream(
             data, time=time, target=target, shortest=_length(shortest), **columns

@@ -32,7 +32,7 @@ class Summary(eqx.Module):
     >>> x = np.linspace(0, 100, 1000)
     >>> parts = [sg.summarise(x[i::2], np.sin(x[i::2]), shortest=1.0) for i in range(2)]
     >>> sum(parts)
-    Summary of 1,000 Gaussian observations from 0.0 to 100.0, in 401 stretches of 0.25 (155 kB)
+    Summary of 1,000 Gaussian observations from 0.0 to 100.0, in 401 stretches of 0.25 (134 kB)
     """
 
     stretches: Stretches
