@@ -11,9 +11,10 @@ from scipy import integrate, stats
 import stategp as sg
 from stategp._forecasting._averages import Average, Part
 from stategp._forecasting._axis import TimeAxis
-from stategp._forecasting._candidates import Outline, candidates
+from stategp._forecasting._candidates import Outline
 from stategp._forecasting._instants import read_times
 from stategp._forecasting._patterns import exact_pattern
+from stategp._forecasting._scales import Scale, scales_of
 
 
 def test_one_normal_model_is_averaged_with_itself() -> None:
@@ -96,9 +97,10 @@ def test_seasons_that_the_data_have_room_for() -> None:
 
 
 def test_logarithms_are_for_positive_numbers() -> None:
-    x, y = np.arange(30.0), np.linspace(-1, 5, 30)
-    assert len(candidates(x, y, Outline.of(x, y, False))) == 1
-    assert len(candidates(x, y + 2, Outline.of(x, y + 2, False))) == 2
+    y = np.linspace(-1, 5, 30)
+    assert scales_of(y, None, None) == (Scale(),)
+    assert scales_of(y + 2, None, None) == (Scale(), Scale(True))
+    assert scales_of(np.tile([1.0, 9.0], 15), None, None) == (Scale(),)  # changes by a large share
 
 
 def test_one_time_is_no_series() -> None:

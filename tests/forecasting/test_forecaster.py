@@ -220,6 +220,7 @@ def test_any_order_gaps_duplicates_and_missing_targets():
     np.testing.assert_array_equal(np.isnan(outliers["probability"]), np.isnan(frame["y"]))
 
 
+@pytest.mark.filterwarnings("ignore::stategp.ForecastWarning")
 @pytest.mark.parametrize("frame", [FRAME[:1], FRAME[:2], FRAME.assign(y=3.0), FRAME.assign(y=0.0)])
 @pytest.mark.parametrize("kernel", [None, "matern32(10d)"])
 def test_very_little_to_learn_from(frame, kernel):
