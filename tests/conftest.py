@@ -1,7 +1,7 @@
 """Strict settings for every test: double precision, no rank promotion, seeded property tests.
 
 Warnings are errors (pyproject.toml), and shapes are checked at run time: the pytest option
-``--jaxtyping-packages`` makes beartype check every annotation of the package.
+``--jaxtyping-packages`` makes beartype check every annotation of the package (tests/checking.py).
 """
 
 import gc
@@ -26,6 +26,7 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
+import tests.checking  # noqa: F401 (what pyproject.toml names has to be there before the package)
 from stategp._runtime._memory import make_room
 
 jax.config.update("jax_enable_x64", True)
