@@ -49,7 +49,8 @@ def pytest_collection_modifyitems(items):
     """The longest modules first (and no other order, `--no-loadscope-reorder`): with two workers
     that each take a module at a time, one would otherwise wait for the other at the end.
     """
-    long = ("test_docs", "test_estimators", "test_hostile", "test_fitting", "test_automatic")
+    long = ("test_docs", "test_deep", "test_additive", "test_estimators", "test_hostile")
+    long += ("test_fitting", "test_automatic")
     items.sort(key=lambda item: not any(name in item.nodeid for name in long))
 
 
