@@ -29,13 +29,15 @@ $(VENV)/.demo-ready: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(DEVELOPMENT): pyproject.toml experiments/pyproject.toml | $(BIN)/python
-	$(BIN)/python $(PIP) install --quiet -e '.[dev]' -e experiments
+	$(BIN)/python $(PIP) install --quiet --no-compile -e '.[dev]' -e experiments
 	@touch $@ $(VENV)/.demo-ready
 
 demo: $(VENV)/.demo-ready  ## simulate counts, fit, forecast, plot and report into demo-output/
 	$(BIN)/stategp demo
 
-test: lint types docs wheel lower-bounds unit  ## everything from `lint` to `unit`, as continuous integration runs it
+# Two at a time: most of them keep one core busy and wait for the network.
+test: $(DEVELOPMENT)  ## everything from `lint` to `unit`, as continuous integration runs it
+	$(MAKE) -j2 lint types docs wheel lower-bounds unit
 
 lint: $(DEVELOPMENT)  ## ruff: lint and format
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@
 `CXX` names the compiler. Results are kept in build/native by a hash of everything they depend on.
 """
 
+import filecmp
 import hashlib
 import importlib.util
 import os
@@ -33,16 +34,16 @@ class KernelsHook(BuildHookInterface):
             return
         name = f"kernels.native.{'dylib' if platform.system() == 'Darwin' else 'so'}"
         target = Path(self.root, FOLDER, name)
-        target.unlink(missing_ok=True)
         try:
             built = build(Path(self.root))
         except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+            target.unlink(missing_ok=True)
             if wish == "require":
                 raise
             words = getattr(error, "stderr", "") or str(error)
             self.app.display_warning(f"stategp without compiled kernels (slower): {words[:2000]}")
             return
-        shutil.copyfile(built, target)
+        put(built, target)
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform_tag()}"
         build_data["artifacts"].append(f"{FOLDER}/{name}")
@@ -86,8 +87,24 @@ def build(root: Path) -> Path:
         library = f"{temporary}/library"
         run(compiler, "-shared", "-pthread", *objects, "-o", library)
         kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(library, kept)
+        aside = beside(kept)
+        shutil.move(library, aside)
+        aside.replace(kept)
     return kept
+
+
+def put(built: Path, target: Path) -> None:
+    """A copy, at once or not at all: others may be reading the one that is there."""
+    if target.exists() and filecmp.cmp(built, target, shallow=False):
+        return
+    copy = beside(built)
+    shutil.copyfile(built, copy)
+    copy.replace(target)
+
+
+def beside(file: Path) -> Path:
+    """A name of this process alone, in the same folder."""
+    return file.with_name(f"{file.name}-{os.getpid()}")
 
 
 def run(*command: str) -> None:

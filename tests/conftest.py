@@ -1,17 +1,23 @@
 """Strict settings for every test: double precision, no rank promotion, seeded property tests.
 
 Warnings are errors (pyproject.toml), and shapes are checked at run time: the pytest option
-``--jaxtyping-packages`` makes beartype check every annotation of the package.
+``--jaxtyping-packages`` makes beartype check every annotation of the package (tests/checking.py).
 """
 
+import gc
 import os
 from pathlib import Path
 
 # Tests compile many small programs and run each a few times: skip what makes programs fast and
 # compilation slow.
 os.environ.setdefault(
-    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    " --xla_cpu_parallel_codegen_split_count=1",
 )
+
+# The matrices of dense twins are small: threads that wait for one another take longer than one.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # What one worker compiled the other need not, nor the next run.
 os.environ.setdefault("STATEGP_CACHE", str(Path(__file__).parent.parent / ".pytest_cache/compiled"))
@@ -20,10 +26,14 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
+import tests.checking  # noqa: F401 (what pyproject.toml names has to be there before the package)
 from stategp._runtime._memory import make_room
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
+# No line numbers in compiled programs, which nobody reads here.
+jax.config.update("jax_include_full_tracebacks_in_locations", False)
+jax.config.update("jax_traceback_in_locations_limit", 0)
 
 settings.register_profile(
     "stategp",
@@ -39,8 +49,16 @@ def pytest_collection_modifyitems(items):
     """The longest modules first (and no other order, `--no-loadscope-reorder`): with two workers
     that each take a module at a time, one would otherwise wait for the other at the end.
     """
-    long = ("test_docs", "test_estimators", "test_hostile", "test_fitting", "test_automatic")
+    long = ("test_docs", "test_deep", "test_additive", "test_estimators", "test_hostile")
+    long += ("test_fitting", "test_automatic")
     items.sort(key=lambda item: not any(name in item.nodeid for name in long))
+
+
+def pytest_collection_finish():
+    """Tracing makes many objects and little garbage: look for it rarely, and not in the modules."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(autouse=True)

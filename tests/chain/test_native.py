@@ -13,6 +13,7 @@ import pytest
 import stategp as sg
 from stategp import _native, chain
 from stategp import kernels as k
+from tests import jitted
 
 from .twins import agree, both, in_jax, sum_of
 
@@ -45,7 +46,7 @@ def chain_of(dim, *, negative=False):
     signs = np.array([1.0, 1.0, -0.02 if negative else 1.0])
     precision = np.einsum("s,nsi,nsj->nij", signs, rows, rows) / 4
     sites = chain.Sites(jnp.asarray(rows[:, 0] + rows[:, 1]), jnp.asarray(precision))
-    return chain.prior_transitions(KERNELS[dim], jnp.asarray(z)), sites
+    return jitted.prior_transitions(KERNELS[dim], jnp.asarray(z)), sites
 
 
 def symmetric(derivatives):
@@ -100,7 +101,7 @@ def scalar_series(dim, states=40):
 def test_evidence_and_its_derivatives(dim):
     kernel, (value, precision) = KERNELS[dim], scalar_series(dim)
     gaps = jnp.asarray(np.random.default_rng(1).uniform(0.05, 1.0, len(value) - 1))
-    steps, blocks = chain.step_transitions(kernel, gaps), [b.state_dim for b in kernel.blocks()]
+    steps, blocks = jitted.step_transitions(kernel, gaps), [b.state_dim for b in kernel.blocks()]
 
     def evidence(steps, h, value, precision):
         return chain.log_evidence(steps, h, value, precision, blocks=tuple(blocks))
@@ -125,7 +126,7 @@ def steady_case(dim, count):
     precision = np.full(count, 4.0)
     precision[count // 3 : count // 3 + 2] = 0.0
     precision[3 * count // 4 :] = 1.0
-    steps = chain.step_transitions(KERNELS[dim], jnp.asarray([0.4, 5.0]))
+    steps = jitted.step_transitions(KERNELS[dim], jnp.asarray([0.4, 5.0]))
     return steps, jnp.asarray(rng.standard_normal(count)), jnp.asarray(precision), which
 
 
@@ -148,11 +149,12 @@ def test_steady_states_give_the_same_evidence_and_derivatives(dim):
 def test_deterministic_components_never_stand_still():
     """A cosine without process noise: its gain falls for ever, and nothing may be frozen."""
     kernel = k.Cosine(period=7.3) + k.Matern12(lengthscale=0.2)
-    steps = chain.step_transitions(kernel, jnp.asarray([1.0]))
+    steps = jitted.step_transitions(kernel, jnp.asarray([1.0]))
     count = 4000
     which = np.append(0, np.ones(count - 1, dtype=int))
     value = jnp.asarray(np.random.default_rng(0).standard_normal(count))
 
+    @partial(jax.jit, static_argnums=0)
     def evidence(steady):
         return chain.log_evidence(
             steps, kernel.emission(), value, jnp.ones(count),
@@ -173,7 +175,8 @@ def test_many_chains_at_once_are_those_chains(dim):
         h, value, precision = jnp.ones(dim), sites.linear[:-1, 0], jnp.full(STATES, 2.0)
         return swept, chain.log_evidence(transitions, scale * h, value, precision)
 
-    agree(jax.jit(jax.vmap(one))(scales), jax.tree.map(lambda *v: jnp.stack(v), *map(one, scales)))
+    one_by_one = jax.tree.map(lambda *v: np.stack(v), *map(jax.jit(one), scales))
+    agree(jax.jit(jax.vmap(one))(scales), one_by_one)
 
 
 def test_derivatives_of_the_sweep_itself_are_those_of_its_twin():

@@ -1,5 +1,7 @@
 """Deep models: one layer is the plain GP, gradients and samples are right, misuse is named."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -54,42 +56,60 @@ def two_layers(**options):
     return sg.DeepGP.stack([inner, layer(mean=0.0)], NOISE, **options)
 
 
-def test_gradients_are_right_inside_and_outside_the_inducing_range():
-    """Inner layers move inputs, here beyond the inducing locations on both sides."""
-    x, y = series(30)
-    model = two_layers(samples=3)
-    outputs = (Output(jnp.asarray(1.4 * x - 0.2), jnp.asarray(y), jnp.zeros(30), jnp.ones(30)),)
-    vector = to_vector(model)
-    start = first_xi(model, vector, first_sites(model), False)
-    bound = jax.jit(
-        lambda e: deep_bound(e, model, outputs, jnp.ones(len(vector)), jax.random.key(0))
-    )
-    gradient = jax.jit(jax.grad(bound))(start)
+def output(x, y):
+    points = len(x)
+    return (Output(jnp.asarray(x), jnp.asarray(y), jnp.zeros(points), jnp.ones(points)),)
+
+
+def bound_and_gradient(model):
+    """The bound as a function of q and hyperparameters, with its gradient: one program for both."""
+
+    def bound(everything, outputs):
+        scales = jnp.ones_like(everything.scaled)
+        return deep_bound(everything, model, outputs, scales, jax.random.key(0))
+
+    return jax.jit(jax.value_and_grad(bound))
+
+
+def agrees_with_differences(function, start, outputs):
+    """The gradient, along a random direction."""
+    _, gradient = function(start, outputs)
     rng = np.random.default_rng(0)
-    way = jax.tree.map(lambda v: jnp.asarray(rng.standard_normal(v.shape)), start)
+    way = jax.tree.map(lambda v: rng.standard_normal(v.shape), start)
     ends = [
-        float(bound(jax.tree.map(lambda v, w, s=side: v + s * 1e-6 * w, start, way)))
+        float(function(jax.tree.map(lambda v, w, s=side: v + s * 1e-6 * w, start, way), outputs)[0])
         for side in (-1, 1)
     ]
-    products = jax.tree.map(lambda a, b: float(jnp.vdot(a, b)), gradient, way)
+    products = jax.tree.map(lambda a, b: float(np.vdot(a, b)), gradient, way)
     expected = sum(jax.tree.leaves(products))
     np.testing.assert_allclose((ends[1] - ends[0]) / 2e-6, expected, rtol=1e-5)
 
 
+def beginning(model):
+    """q and hyperparameters before the first step, as NumPy arrays."""
+    start = first_xi(model, to_vector(model), first_sites(model), False)
+    return jax.tree.map(np.asarray, start)
+
+
+STACKED = two_layers(samples=3)
+stacked_bound = bound_and_gradient(STACKED)
+
+
+def test_gradients_are_right_inside_and_outside_the_inducing_range():
+    """Inner layers move inputs, here beyond the inducing locations on both sides."""
+    x, y = series(30)
+    agrees_with_differences(stacked_bound, beginning(STACKED), output(1.4 * x - 0.2, y))
+
+
 def test_natural_steps_move_hyperparameters_along_the_same_gradient():
     x, y = series(30)
-    model = two_layers(samples=3)
-    outputs = (Output(jnp.asarray(x), jnp.asarray(y), jnp.zeros(30), jnp.ones(30)),)
-    vector, sites, free = to_vector(model), first_sites(model), optax.sgd(1.0)
-    scales, key = jnp.ones(len(vector)), jax.random.key(0)
-    state = DeepState.first(model, free, sites)
+    outputs = output(x, y)
+    vector, sites, free = to_vector(STACKED), first_sites(STACKED), optax.sgd(1.0)
+    scales, key = jnp.ones_like(vector), jax.random.key(0)
     moved, bound = jax.jit(
-        lambda state: deep_step(free, state, model, outputs, scales, jnp.zeros(()), key)
-    )(state)
-    everything = first_xi(model, vector, sites, False)
-    value, gradient = jax.jit(
-        jax.value_and_grad(lambda e: deep_bound(e, model, outputs, scales, key))
-    )(everything)
+        lambda state: deep_step(free, state, STACKED, outputs, scales, jnp.zeros(()), key)
+    )(DeepState.first(STACKED, free, sites))
+    value, gradient = stacked_bound(beginning(STACKED), outputs)
     np.testing.assert_allclose(bound, value, rtol=1e-6)
     np.testing.assert_allclose((moved.scaled - vector) * 30, gradient.scaled, rtol=1e-5, atol=1e-5)
 
@@ -254,10 +274,14 @@ def dense_covariance(x):
 
 
 def one_function(function, **options):
-    model = sg.DeepGP({"f": layer(mean=0.0)}, function, NOISE, **options)
-    plain = sg.DeepGP({"f": layer(mean=0.0)}, lambda f, t: f["f"](t), NOISE)
-    exact = sg.condition(plain, Z, np.sin(6 * Z), step_size=1.0, max_steps=3)
-    return model, exact
+    return sg.DeepGP({"f": layer(mean=0.0)}, function, NOISE, **options)
+
+
+@functools.cache
+def exact():
+    """q of that function, given observations at its inducing points."""
+    plain = one_function(lambda f, t: f["f"](t))
+    return sg.condition(plain, Z, np.sin(6 * Z), step_size=1.0, max_steps=3)
 
 
 def test_arithmetic_with_arrays_and_lists_on_either_side():
@@ -287,42 +311,35 @@ def test_arithmetic_with_arrays_and_lists_on_either_side():
 
 
 def test_two_calls_of_a_function_have_the_covariance_of_a_dense_gp():
-    model, exact = one_function(lambda f, t: f["f"](t))
-    chains = deep_chains(model, exact.sites, False)
-    seen = {path: (prior, swept.marginals) for path, (prior, swept) in chains.items()}
+    model = exact().model
+
+    @jax.jit
+    def twice():
+        chains = deep_chains(model, exact().sites, False)
+        seen = {path: (prior, swept.marginals) for path, (prior, swept) in chains.items()}
+        tape = Tape(model, seen, jax.random.key(0))
+        a, b = (tape(("f", None), jnp.asarray(x)[None]) for x in (A, B))
+        before = b.mean, (a - b).variance[0], (a + 2.0 * b).variance[0]
+        drawn = a.sample()  # from here on the first value is known
+        return before, drawn, b.mean, b.variance[0], b.sample()
+
     V = dense_covariance(np.concatenate([A, B]))
     n = len(A)
     aa, bb, ab = np.diag(V)[:n], np.diag(V)[n:], np.diag(V[:n, n:])
-    tape = Tape(model, seen, jax.random.key(0))
-    a, b = (tape(("f", None), jnp.asarray(x)[None]) for x in (A, B))
-    mean = np.asarray(b.mean)
-    np.testing.assert_allclose((a - b).variance[0], aa + bb - 2 * ab, atol=1e-9)
-    np.testing.assert_allclose((a + 2.0 * b).variance[0], aa + 4 * bb + 4 * ab, rtol=1e-7)
-    first = np.asarray(a.sample() - exact.predict_f(A)[0][None])
-    np.testing.assert_allclose(b.variance[0], bb - ab**2 / aa, atol=1e-9)
-    np.testing.assert_allclose(b.mean - mean, first * ab / aa, atol=1e-8)
-    same = np.array(A == B)
-    np.testing.assert_allclose(b.sample()[0][same], a.sample()[0][same], atol=1e-10)
+    (mean, difference, total), drawn, moved, left, other = jax.tree.map(np.asarray, twice())
+    np.testing.assert_allclose(difference, aa + bb - 2 * ab, atol=1e-9)
+    np.testing.assert_allclose(total, aa + 4 * bb + 4 * ab, rtol=1e-7)
+    first = drawn - np.asarray(exact().predict_f(A)[0])[None]
+    np.testing.assert_allclose(left, bb - ab**2 / aa, atol=1e-9)
+    np.testing.assert_allclose(moved - mean, first * ab / aa, atol=1e-8)
+    same = A == B
+    np.testing.assert_allclose(other[0][same], drawn[0][same], atol=1e-10)
 
 
 def test_the_gradient_through_several_calls_is_right():
     x, y = series(20)
     model = twice(samples=2)
-    outputs = (Output(jnp.asarray(x), jnp.asarray(y), jnp.zeros(20), jnp.ones(20)),)
-    vector = to_vector(model)
-    start = first_xi(model, vector, first_sites(model), False)
-    bound = jax.jit(
-        lambda e: deep_bound(e, model, outputs, jnp.ones(len(vector)), jax.random.key(0))
-    )
-    gradient = jax.jit(jax.grad(bound))(start)
-    rng = np.random.default_rng(0)
-    way = jax.tree.map(lambda v: jnp.asarray(rng.standard_normal(v.shape)), start)
-    ends = [
-        float(bound(jax.tree.map(lambda v, w, s=side: v + s * 1e-6 * w, start, way)))
-        for side in (-1, 1)
-    ]
-    expected = sum(jax.tree.leaves(jax.tree.map(lambda a, b: float(jnp.vdot(a, b)), gradient, way)))
-    np.testing.assert_allclose((ends[1] - ends[0]) / 2e-6, expected, rtol=1e-5)
+    agrees_with_differences(bound_and_gradient(model), beginning(model), output(x, y))
 
 
 @SHORT
@@ -332,9 +349,9 @@ def test_a_function_is_drawn_once():
     def difference(f, t):
         return f["f"](t) - f["f"](t + 0.04)
 
-    model, exact = one_function(difference)
+    model = one_function(difference)
     posterior = sg.condition(model, Z, np.zeros(len(Z)), max_steps=1, tolerance=1e9)
-    posterior = eqx.tree_at(lambda p: p.sites, posterior, exact.sites)
+    posterior = eqx.tree_at(lambda p: p.sites, posterior, exact().sites)
     at = np.array([0.9, -0.1, 0.3, 0.31, 1.2])
     draws = np.asarray(posterior.sample_f(0, at, 4000))
     V = dense_covariance(np.concatenate([at, at + 0.04]))
@@ -351,7 +368,7 @@ def test_a_function_is_drawn_once():
 @SHORT
 def test_nested_calls_of_a_function_agree_between_samples_and_moments():
     x, y = series(40)
-    model, _ = one_function(lambda f, t: f["f"](t + 0.3 * f["f"](t)) + f["f"](t))
+    model = one_function(lambda f, t: f["f"](t + 0.3 * f["f"](t)) + f["f"](t))
     posterior = sg.condition(model, x, y, max_steps=30, step_size=0.1)
     at = np.array([0.2, 0.55, 0.9])
     draws = np.asarray(posterior.sample_f(0, at, 4000))

@@ -1,6 +1,7 @@
 """Predictions from full states: the states themselves, derivatives, joint covariances of f."""
 
 import abc
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -20,7 +21,7 @@ from stategp._posteriors._states import (
     row_moments,
     sample_rows,
 )
-from stategp._runtime import as_count, as_key
+from stategp._runtime import as_count, as_key, on_device
 
 
 class TellsStates(eqx.Module):
@@ -63,7 +64,7 @@ class TellsStates(eqx.Module):
         moments = []
         x = self._points(x_new)
         for part in parts_of(self._chain.model.kernels, component):
-            wanted = part.rows(jnp.eye(part.kernel.state_dim), self._dim(part.number))
+            wanted = part.rows(on_device(np.eye(part.kernel.state_dim)), self._dim(part.number))
             moments.append(self._moments(x, part.number, wanted))
         if len(moments) == 1:
             return moments[0]
@@ -91,7 +92,7 @@ class TellsStates(eqx.Module):
         orders = check_orders(order)
         x, moments = self._points(x_new), []
         for part in parts_of(self._chain.model.kernels, component):
-            derivatives = part.kernel.derivatives(max(orders))[jnp.asarray(orders)]
+            derivatives = _of_orders(part.kernel.derivatives(max(orders)), orders)
             rows = part.rows(derivatives, self._dim(part.number))
             mean, covariance = self._moments(x, part.number, rows)
             if component is None:
@@ -119,7 +120,7 @@ class TellsStates(eqx.Module):
         """Joint samples of states at many points, in time linear in their number.
 
         >>> import numpy as np, stategp as sg
-        >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
+        >>> posterior = sg.condition(sg.GP(sg.kernels.Matern52()), np.arange(3), [0.0, 1.0, 0.0])
         >>> states = posterior.sample_state(0, np.linspace(0, 5, 11), num_samples=4)
         >>> f, slope = np.moveaxis(states @ posterior.model.kernel.derivatives(1).T, -1, 0)
         >>> slope.shape
@@ -128,7 +129,7 @@ class TellsStates(eqx.Module):
         count, x = as_count(num_samples), self._points(x_new)
         drawn = []
         for part in parts_of(self._chain.model.kernels, component):
-            rows = part.rows(jnp.eye(part.kernel.state_dim), self._dim(part.number))
+            rows = part.rows(on_device(np.eye(part.kernel.state_dim)), self._dim(part.number))
             if count == 0 or len(x) == 0:
                 drawn.append(jnp.zeros((count, len(x), len(rows))))
                 continue
@@ -146,7 +147,7 @@ class TellsStates(eqx.Module):
         `component` selects one component of the kernel by its name in `components`.
 
         >>> import numpy as np, stategp as sg
-        >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
+        >>> posterior = sg.condition(sg.GP(sg.kernels.Matern52()), np.arange(3), [0.0, 1.0, 0.0])
         >>> posterior.covariance([0.5, 1.0, 10.0], [0.7, 2.0]).shape
         (3, 2)
         """
@@ -169,3 +170,8 @@ class TellsStates(eqx.Module):
         strand = Strand.of(self._chain, number)
         mean, covariance = row_moments(strand, padded(x), rows, self._negative)
         return mean[: len(x)], covariance[: len(x)]
+
+
+@partial(jax.jit, static_argnums=1)
+def _of_orders(rows: Float[Array, "all dim"], orders: tuple[int, ...]) -> Float[Array, "some dim"]:
+    return rows[np.asarray(orders)]

@@ -164,7 +164,8 @@ def natural_gradient(objective: Objective, xi: MeanCholesky) -> MeanCholesky:
     The result is a direction (a tangent of ξ), not a distribution.
 
     >>> q = MeanCholesky.standard(states=2, dim=1)
-    >>> natural_gradient(lambda q: jnp.sum(q.mean), q).mean  # covariance times gradient
+    >>> direction = jax.jit(lambda q: natural_gradient(lambda q: jnp.sum(q.mean), q))
+    >>> direction(q).mean  # covariance times gradient
     Array([[1.],
            [1.]], dtype=float64)
     """
@@ -185,7 +186,8 @@ def natural_gradient_step(
 
     >>> p = MeanCholesky.standard(states=1, dim=1)
     >>> q = MeanCholesky(jnp.ones((1, 1)), p.precision_cholesky)
-    >>> natural_gradient_step(lambda q: -kl_divergence(q, p), q, 1.0).mean
+    >>> step = jax.jit(lambda q: natural_gradient_step(lambda q: -kl_divergence(q, p), q, 1.0))
+    >>> step(q).mean
     Array([[0.]], dtype=float64)
     """
     return (xi.to_natural() + step_size * _natural_direction(objective, xi)).to_mean_cholesky()

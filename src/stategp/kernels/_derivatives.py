@@ -7,12 +7,15 @@ Hamilton, d zeros in a row are followed by zeros only: f is then smooth without 
 """
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+
+from stategp._runtime import at_once
 
 if TYPE_CHECKING:
     from stategp.kernels._base import Kernel
@@ -26,13 +29,12 @@ def smoothness(kernel: "Kernel") -> int | float:
     """The number of mean-square derivatives, the least of the kernel's blocks; may be infinite."""
     from stategp.kernels._compose import group_blocks
 
-    with jax.ensure_compile_time_eval():  # a number, also while JAX traces something else
-        orders = [
-            _first_noise(*block)
-            for group in group_blocks(kernel)
-            for block in zip(*map(np.asarray, _noise_taken_in(group)), strict=True)
-        ]
-    return min(orders)
+    noise = at_once(lambda: [_noise_taken_in(group) for group in group_blocks(kernel)])
+    return min(
+        _first_noise(*block)
+        for group in noise
+        for block in zip(*map(np.asarray, group), strict=True)
+    )
 
 
 def _first_noise(taken: np.ndarray, largest: np.ndarray) -> int | float:
@@ -58,6 +60,7 @@ def _noise_taken_in(
     return orders(H, F, D), orders(jnp.abs(H), jnp.abs(F), jnp.abs(D))
 
 
+@partial(jax.jit, static_argnames="order")
 def derivative_rows(kernel: "Kernel", order: int) -> Float[Array, "orders dim"]:
     """H, H F, …, H Fᵏ."""
     F, rows = kernel.feedback(), [kernel.emission()]

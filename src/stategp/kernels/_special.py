@@ -22,6 +22,11 @@ def incomplete_gamma_table(
     The highest order comes from its series (small x) or from one minus a finite sum; the others
     follow downwards from γ(a, x) = γ(a+1, x) + xᵃe⁻ˣ/a!, a sum of positive terms.
     """
+    return _table(orders, x)
+
+
+@functools.partial(jax.jit, static_argnums=0)  # traced once, for all kernels and programs
+def _table(orders: int, x: Float[Array, "*batch"]) -> tuple[Float[Array, "*batch"], ...]:
     terms = _poisson_terms(orders, x)
     switch = max(2.0, 0.4 * orders)  # above it, one minus the upper tail does not cancel
     small = jnp.minimum(x, switch)
