@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp._arguments import positive_number
 from stategp._data import check_support, extra_values, inputs_as_given, numbers, relative_inputs
 from stategp._files import save
 from stategp._models import GP
@@ -227,11 +226,6 @@ def _number(value: Any) -> Time | None:
     if isinstance(value, np.integer):
         return int(value)
     return float(value) if isinstance(value, float) else None
-
-
-def as_length(name: str, value: Any) -> float | None:
-    """A length of time in the units of x, or none."""
-    return None if value is None else positive_number(name, value)
 
 
 def check_filter(kept: Filter) -> None:

@@ -1,6 +1,5 @@
 """The posterior of a Gaussian process on one input."""
 
-import itertools
 from typing import Any
 
 import equinox as eqx
@@ -20,11 +19,11 @@ from stategp._data import (
 from stategp._inference import Certificate, ChainSites, FitResult, infer
 from stategp._models import GP
 from stategp._posteriors._at_points import Seen, component_moments, moments_of, see
-from stategp._posteriors._filter import Filter, as_length
+from stategp._posteriors._filter import Filter
 from stategp._posteriors._leave_one_out import as_fitted, without_each
 from stategp._posteriors._pointwise import Latent, Points, per_point
 from stategp._posteriors._prediction import Chain, Predicts, States, sample
-from stategp._posteriors._stepping import FilterState, Stepper
+from stategp._posteriors._starting_filter import start_filter
 from stategp._posteriors._tells_states import TellsStates
 from stategp._runtime import as_count, as_key, is_traced, least_size, on_device, refuse_traced
 from stategp.chain import PairMarginals
@@ -165,43 +164,13 @@ class Posterior(Predicts, TellsStates):
         ...     filter = filter.update(x, y)
         >>> low, median, high = filter.quantiles([5.0, 6.0])
         """
-        refuse_traced("the posterior", self)
         if type(self) is not Posterior:
             raise ValueError(
                 "a filter is for a Gaussian process alone: with regressors, holidays or events "
                 "use forecaster.update(frame)"
             )
-        if forget is not None and window is not None:
-            raise ValueError("forget and window are two ways to forget: give one of them")
-        x = np.asarray(self.data.x)
-        time = _as_given(float(x[-1]), self.data.origin)
-        states = self._last_states(float(x[-1]))
-        length, span = as_length("forget", forget), as_length("window", window)
-        young = None if span is None else Stepper(self.model).prior
-        known = isinstance(time, int)
-        rounding = 0.0 if known else 2 * float(np.spacing(abs(x[-1]) + abs(self.data.origin)))
-        return Filter(self.model, time, states, 0, length, span, young, time, rounding)
-
-    def _last_states(self, x: float) -> tuple[FilterState, ...]:
-        """The states at the last observation."""
-        last = float(self.relative_inducing[-1])
-        if last <= x:
-            states = [
-                FilterState(np.asarray(q.mean)[-1, :d], np.asarray(q.covariance)[-1, :d, :d])
-                for q, d in zip(self.marginals, self._dims, strict=True)
-            ]
-            return Stepper(self.model).advance(tuple(states), x - last, None)
-        mean, covariance = (
-            np.asarray(v)[0] for v in self.predict_state([_as_given(x, self._origin)])
-        )
-        ends = np.cumsum([0, *self._dims]).tolist()
-        return tuple(
-            FilterState(mean[a:b], covariance[a:b, a:b]) for a, b in itertools.pairwise(ends)
-        )
-
-    @property
-    def _dims(self) -> list[int]:
-        return [kernel.state_dim for kernel in self.model.kernels]
+        refuse_traced("the posterior", self)
+        return start_filter(self, forget, window)
 
     def prior_sample(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
@@ -348,8 +317,3 @@ class Posterior(Predicts, TellsStates):
         from stategp import plots
 
         return plots.plot_checks(self, **options)
-
-
-def _as_given(x: float, origin: int | float) -> int | float:
-    """An input as the user has it: whole numbers stay what they are."""
-    return origin + int(x) if isinstance(origin, int) and x == int(x) else x + float(origin)
