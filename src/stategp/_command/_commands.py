@@ -163,7 +163,8 @@ def fit(
         regressors=regressor,
         holidays=[tuple(text.split(":", 1)) if ":" in text else text for text in holidays],
     )
-    options: dict[str, Any] = {"max_steps": max_steps}
+    # With options of its own a forecaster does not compare models.
+    options: dict[str, Any] = {} if max_steps is None else {"max_steps": max_steps}
     if checkpoint is not None:
         options |= {"checkpoint": checkpoint, "every": every, "resume": resume}
     elif resume:
