@@ -1,6 +1,7 @@
 """Forecasts of many series: models as numbers, posteriors only when they are asked for."""
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from stategp._data import Bundle, distinct_inputs, relative_inputs
 from stategp._fitting import Asked, Template, condition, moments_together
 from stategp._forecasting._answers import as_levels, distribution_columns, no_columns
 from stategp._forecasting._averages import Average, Part
+from stategp._forecasting._cautions import ForecastWarning
 from stategp._forecasting._choosing import Choice, widening
 from stategp._forecasting._frames import as_frame, number_column, time_column
 from stategp._forecasting._learning import in_units_of_y
@@ -123,7 +125,9 @@ class Panel:
             if number not in self.alone:
                 return self._after(number, horizon, every)
             ahead = {"every": every, "future": futures.get(self.keys[number])}
-            return self._read(self.alone[number].forecast(horizon, **ahead, **options))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ForecastWarning)  # of each of many series
+                return self._read(self.alone[number].forecast(horizon, **ahead, **options))
 
         good = [number for number, problem in enumerate(self.problems) if not problem]
         found = each_ahead(self.keys, good, look, depth=3)
