@@ -9,6 +9,8 @@ import polars as pl
 import pytest
 
 import stategp as sg
+from stategp._forecasting._long import read_long
+from stategp._forecasting._reading import read_series
 
 RNG = np.random.default_rng(5)
 KERNEL = "matern32(10d)"
@@ -77,6 +79,7 @@ def test_files_hold_all_series(given, tmp_path):
 def test_the_models_that_are_compared_are_those_of_each_series():
     t = np.arange(24.0)
     values = {"up": 3 + 0.4 * t + RNG.standard_normal(24), "short": np.array([1.0, 2.0, 1.5])}
+    values["spike"] = np.where(t == 11, 1e4, values["up"])
     frame = pl.concat(
         pl.DataFrame({"unique_id": key, "ds": t[: len(y)], "y": y}) for key, y in values.items()
     )
@@ -92,9 +95,27 @@ def test_the_models_that_are_compared_are_those_of_each_series():
     assert [c.weight for c in chosen] == pytest.approx(
         [c.weight for c in alone.fitted.choices], abs=1e-3
     )
-    # Three times are too few to compare models: it has a forecaster of its own.
-    assert list(found.panel.alone) == [1]
+    assert "rises" in found["up"].explain()
+    # Three times are too few to compare models, and outliers take a second look.
+    assert list(found.panel.alone) == [1, 2]
+    assert found["spike"].fitted.doubted == (11.0,)
     assert len(found.forecast(3.0).filter(pl.col("unique_id") == "short")) == 3
+
+
+def test_the_calendar_is_that_of_all_series():
+    def axis(*dates, business=True):
+        parts = [pd.DataFrame({"k": i, "ds": d, "y": 1.0}) for i, d in enumerate(dates)]
+        long = read_long(pd.concat(parts), "k", "ds", "y")
+        return read_series(long, "ds", "y", {}, None, business=business)[0].axis
+
+    weekdays, days = pd.bdate_range("2025-01-06", periods=30), pd.date_range("2025", periods=30)
+    months = pd.date_range("2020-01-01", periods=12, freq="MS")
+    assert axis(weekdays, weekdays[3:], days[:2]).business
+    assert not axis(weekdays, weekdays, business=False).business
+    assert not axis(weekdays, days).business
+    assert axis(months, months[:5], months[:2]).even_months
+    assert not axis(months, days).even_months
+    assert axis(days.tz_localize("Europe/Berlin")).clock
 
 
 def test_regressors_are_read_for_each_series():

@@ -72,8 +72,9 @@ class PanelFit:
     def __init__(self, forecaster: Any, long: Long, wish: Wish, axis: TimeAxis | None):
         self.forecaster, self.long, self.wish = forecaster, long, wish
         self.form, self.raws = read_series(
-            long, wish.time, wish.target, wish.columns, wish.date_format, axis
-        )
+            long, wish.time, wish.target, wish.columns, wish.date_format, axis,
+            business=forecaster.kernel is None,
+        )  # fmt: skip
         self.likelihood = as_likelihood(forecaster.likelihood)
         self.problems = [raw.problem for raw in self.raws]
         self.series: list[Observations | None] = [
@@ -113,20 +114,17 @@ class PanelFit:
     def _fit(self) -> None:
         good = [number for number, data in enumerate(self.series) if data is not None]
         asked = self.forecaster
-        effects = any((asked.regressors, asked.holidays, asked.events))
         extras = any(name != "weights" and c for name, c in self.wish.columns.items())
-        left: list[int] = good
         limits = asked.floor is not None or asked.cap is not None
-        if limits:
-            pass
-        elif not effects and asked.kernel is None and not extras and not self.wish.options:
+        plain = not any((asked.regressors, asked.holidays, asked.events, extras, limits))
+        left: list[int] = good
+        if plain and asked.kernel is None and not self.wish.options:
             together = self._compare([number for number in good if self._chooses(number)])
             left = [number for number in good if number not in together]
-        elif not effects and not extras and asked.kernel is not None:
+        elif plain and asked.kernel is not None:
             model = self._model()
             options = {"inducing": asked.inducing} | self.wish.options
-            plain = isinstance(options["inducing"], str)
-            if plain and goes_together(model, options):
+            if isinstance(options["inducing"], str) and goes_together(model, options):
                 self._learn(model, good, options)
                 left = []
         self._one_by_one(left)
@@ -185,10 +183,10 @@ class PanelFit:
             for scale, some in enumerate(series.candidates())
         ]
         self._learn_entries(entries)
-        best = {
-            number: max((e for e in entries if e.number == number), key=lambda e: e.evidence)
-            for number in clean
-        }
+        best: dict[int, Entry] = {}
+        for entry in entries:
+            if entry.number not in best or entry.evidence > best[entry.number].evidence:
+                best[entry.number] = entry
         if self.forecaster.robust:
             self._score(list(best.values()))
             best = {n: e for n, e in best.items() if not e.surprised}

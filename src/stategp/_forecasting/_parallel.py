@@ -20,7 +20,10 @@ def fit_panel(forecaster: Any, frame: Any, by: Any, wish: Wish, n_jobs: Any) -> 
     if n_jobs is None or len(long.keys) < 2:
         return PanelFit(forecaster, long, wish, None).panel
     jobs, parallel, delayed = _joblib(n_jobs)
-    form, _ = read_series(long, wish.time, wish.target, wish.columns, wish.date_format)
+    form, _ = read_series(
+        long, wish.time, wish.target, wish.columns, wish.date_format,
+        business=forecaster.kernel is None,
+    )  # fmt: skip
     parts = np.array_split(np.arange(len(long.keys)), min(2 * jobs, len(long.keys)))
     quiet = wish._replace(progress=False)
     return merged(

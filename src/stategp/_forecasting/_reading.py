@@ -11,7 +11,7 @@ from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._frames import installed_kind, number_column, time_column
 from stategp._forecasting._instants import Instants
 from stategp._forecasting._long import Key, Long, taken
-from stategp._forecasting._steps import months_apart
+from stategp._forecasting._steps import fitting_axis
 
 
 class LongForm(NamedTuple):
@@ -41,17 +41,20 @@ def read_series(
     columns: dict[str, str | None],
     layout: str | None,
     axis: TimeAxis | None = None,
+    *,
+    business: bool = False,
 ) -> tuple[LongForm, list[Raw]]:
     """The series of a long frame; `columns` are others to read, by what they are for.
 
-    The axis is that of all series, unless one is given.
+    The axis is that of all series, unless one is given; with `business` it leaves weekends out if
+    no series has any.
     """
     named = {name: column for name, column in columns.items() if column is not None}
     for name in (time, target, *named.values()):
         if name not in long.table.columns:
             number_column(long.table, name)  # says which columns there are
     instants = _each(long, lambda table: time_column(table, time, layout=layout))
-    axis = axis or _axis([found for found in instants if isinstance(found, Instants)])
+    axis = axis or _axis([found for found in instants if isinstance(found, Instants)], business)
     y = _each(long, partial(_numbers, target))
     extras = {name: _each(long, partial(_numbers, column)) for name, column in named.items()}
     found = []
@@ -76,18 +79,25 @@ def _raw(key: Key, axis: TimeAxis, time: str, instants: Any, y: Any, extras: dic
     return Raw(key, x, y, extras)
 
 
-def _axis(instants: list[Instants]) -> TimeAxis:
-    """One for all series: a date is the same number in each of them."""
+def _axis(instants: list[Instants], business: bool) -> TimeAxis:
+    """One for all series: a date is the same number in each of them.
+
+    Months are even, or weekends left out, where that suits all series that are long enough to tell.
+    """
     if not instants:
         return TimeAxis(False)
     first = min(instants, key=lambda one: one.values.min() if len(one.values) else np.inf)
     axis = TimeAxis.of(first)
-    if not axis.dates or axis.zone is not None or axis.unit != "us":
-        return axis
-    for one in instants:
-        if not axis.takes(one) or months_apart(np.unique(axis.numbers(one, "times")), axis) == 0:
-            return axis
-    return dataclasses.replace(axis, even_months=True)
+    like = [one for one in instants if axis.takes(one)]
+
+    def suits(flag: str, fewest: int) -> bool:
+        telling = [one for one in like if len(one.values) >= fewest]
+        return bool(telling) and all(getattr(fitting_axis(one), flag) for one in telling)
+
+    even = suits("even_months", 4)
+    clock = bool(like) and fitting_axis(like[0]).clock
+    without = business and not even and suits("business", 10)
+    return dataclasses.replace(axis, even_months=even, business=without, clock=clock)
 
 
 def _each(long: Long, read: Callable[[Any], Any]) -> list[Any]:
