@@ -14,7 +14,14 @@ from stategp._fitting._options import MethodName
 from tests.pages import ROOT
 
 MODELS = ["AdditiveGP", "DeepGP", "GP", "Layer"]
-FITTING = ["Auto", "CheckpointWarning", "LogPosterior", "NotConvergedWarning", "PowerEP"]
+FITTING = [
+    "Auto",
+    "CheckpointWarning",
+    "Learned",
+    "LogPosterior",
+    "NotConvergedWarning",
+    "PowerEP",
+]
 POSTERIORS = [
     "AdditivePosterior",
     "Certificate",

@@ -34,6 +34,7 @@ OTHERS = [
     "signal-to-noise",
     "default-fits",
     "deep-optima",
+    "solar-locations",
 ]
 
 

@@ -23,6 +23,7 @@ from stategp._expressions import parse_kernel, write_kernel
 from stategp._files import load, register
 from stategp._fitting import (
     Auto,
+    Learned,
     LogPosterior,
     NotConvergedWarning,
     PowerEP,
@@ -80,6 +81,7 @@ __all__ = [
     "GPRegressor",
     "Holidays",
     "Layer",
+    "Learned",
     "LogPosterior",
     "ManyPosteriors",
     "NotConvergedWarning",

@@ -3,10 +3,11 @@
 from stategp._files import allow
 from stategp._fitting._automatic import Auto
 from stategp._fitting._fitting import condition, fit
+from stategp._fitting._locations import Learned
 from stategp._fitting._many import (
     SHARES,
     Item,
-    Learned,
+    LearnedItem,
     goes_together,
     learn_many,
     settings_of,
@@ -32,6 +33,7 @@ __all__ = [
     "FitOptions",
     "Item",
     "Learned",
+    "LearnedItem",
     "LogPosterior",
     "Method",
     "NotConvergedWarning",

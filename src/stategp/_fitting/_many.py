@@ -35,7 +35,7 @@ _FIT_OPTIONS = {
 }  # fmt: skip
 
 
-class Learned(NamedTuple):
+class LearnedItem(NamedTuple):
     """What was learned of one series, or why nothing was."""
 
     template: Template | None
@@ -79,7 +79,7 @@ def learn_many(
     stretches: Sequence[float] = EXACT_STRETCHES,
     progress: Any = None,
     what: str = "series",
-) -> tuple[list[Learned], GP | None]:
+) -> tuple[list[LearnedItem], GP | None]:
     """What was learned of each series; and, if they share something, a model for another one.
 
     `alone(number)` fits a series in the usual way, where side by side does not do. What goes wrong
@@ -129,10 +129,10 @@ class _Learning:
     ):
         self.items, self.alone, self.share, self.stretches = items, alone, share, stretches
         self.options, self.count = options, count
-        self.found: list[Learned | None] = [None] * len(items)
+        self.found: list[LearnedItem | None] = [None] * len(items)
         self.stopped = False
 
-    def __call__(self) -> tuple[list[Learned], GP | None]:
+    def __call__(self) -> tuple[list[LearnedItem], GP | None]:
         suits = _Suits(self.share, self.options)
         together = [n for n, item in enumerate(self.items) if suits(item)]
         model = self._learn_together(together) if together else None
@@ -197,11 +197,11 @@ class _Learning:
             return True
         return False
 
-    def _learned(self, member: Member, end: End | None, shared: FitResult | None) -> Learned:
+    def _learned(self, member: Member, end: End | None, shared: FitResult | None) -> LearnedItem:
         if end is None:
-            return Learned(None, [], np.nan, None, _NOT_BEGUN)
+            return LearnedItem(None, [], np.nan, None, _NOT_BEGUN)
         if not np.isfinite(end.value):
-            return Learned(None, [], np.nan, None, f"{end.outcome.value}")
+            return LearnedItem(None, [], np.nan, None, f"{end.outcome.value}")
         values = member.found(end)
         value = end.value - end.aside
         remarks = _remarks(member, values, end)
@@ -210,27 +210,27 @@ class _Learning:
         if shared is not None:
             worst = shared.outcome if end.outcome is Outcome.converged else end.outcome
             result = dataclasses.replace(result, outcome=worst, steps=shared.steps)
-        return Learned(member.template, values, value, result)
+        return LearnedItem(member.template, values, value, result)
 
-    def _learn_alone(self, number: int) -> Learned:
+    def _learn_alone(self, number: int) -> LearnedItem:
         if self.stopped:
-            return Learned(None, [], np.nan, None, _NOT_BEGUN)
+            return LearnedItem(None, [], np.nan, None, _NOT_BEGUN)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NotConvergedWarning)
                 posterior = self.alone(number)
         except KeyboardInterrupt:
             self.stopped = True
-            return Learned(None, [], np.nan, None, _NOT_BEGUN)
+            return LearnedItem(None, [], np.nan, None, _NOT_BEGUN)
         except Exception as error:  # of one series, which must not stop the others
             self.count(1)
-            return Learned(None, [], np.nan, None, " ".join(str(error).split()))
+            return LearnedItem(None, [], np.nan, None, " ".join(str(error).split()))
         self.count(1)
         result = posterior.fit_result
         if result is not None and result.outcome is Outcome.interrupted:
             self.stopped = True
         template = Template(posterior.model, posterior.model)
-        return Learned(template, template.values, posterior.elbo, result, posterior=posterior)
+        return LearnedItem(template, template.values, posterior.elbo, result, posterior=posterior)
 
 
 _NOT_BEGUN = "interrupted before it was fitted"
@@ -263,7 +263,7 @@ def _remarks(member: Member, values: Values, end: End) -> list[str]:
     return remarks_at(template.model, values, end.edges, span)
 
 
-def _unresolved(learned: Learned, remark: str) -> Learned:
+def _unresolved(learned: LearnedItem, remark: str) -> LearnedItem:
     assert learned.result is not None
     result = learned.result.with_remarks(remark, outcome=Outcome.unresolved)
     return learned._replace(result=result)

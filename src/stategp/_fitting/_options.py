@@ -9,6 +9,7 @@ import numpy as np
 import optax
 
 from stategp._fitting._automatic import Auto
+from stategp._fitting._locations import Learned
 from stategp._fitting._methods import Method
 from stategp._runtime import Progress
 
@@ -22,7 +23,7 @@ class _Array(Protocol):
 
 Numbers = Sequence[float] | Sequence[bool] | _Array
 Table = Mapping[str, Numbers] | Sequence[Sequence[float]] | _Array
-Inducing = int | Literal["data", "auto"] | Auto | Numbers
+Inducing = int | Literal["data", "auto"] | Auto | Learned | Numbers
 MethodName = Literal["natural", "gradient", "laplace", "ep", "vb"]
 
 

@@ -14,6 +14,7 @@ from stategp._fitting._automatic import Auto, as_auto, choose
 from stategp._fitting._checkpointing import Checkpoints, fingerprint
 from stategp._fitting._deep import DeepTask, observe_outputs
 from stategp._fitting._doors import observations, refuse_sums
+from stategp._fitting._locations import Learned, learn_locations, place_learned
 from stategp._fitting._methods import find_method
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import Settings, choose_settings
@@ -136,10 +137,15 @@ def _series(model: GP, request: Request, settings: Settings, show: Progress) -> 
     settings.method.check(start(1.0), data)
     request.open_checkpoint(settings, data)
     auto = as_auto(request.inducing)
-    if auto is None:
+    if isinstance(request.inducing, Learned):
+        request.inducing.check(settings.method, data)
+        where = place_learned(request.inducing, data)
+        task = SeriesTask.of(model, data, where, settings, show)
+        posterior: Posterior = learn_locations(start(1.0), data, task)
+    elif auto is None:
         inducing = place_inducing(request.inducing, data)
         task = SeriesTask.of(model, data, inducing, settings, show)
-        posterior: Posterior = settings.method.learn([start(1.0)], task, None)
+        posterior = settings.method.learn([start(1.0)], task, None)
     else:
         posterior = _with_chosen_inducing(start, data, auto, settings, show)
     return posterior if request.learn else dataclasses.replace(posterior, model=model)

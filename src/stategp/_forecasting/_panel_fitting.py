@@ -10,7 +10,7 @@ from stategp._data import Bundle, Observations, observe
 from stategp._fitting import (
     Asked,
     Item,
-    Learned,
+    LearnedItem,
     NotConvergedWarning,
     Template,
     fit,
@@ -273,7 +273,7 @@ class PanelFit:
             trend=about.trend, log=about.scale.log, spent=about.spent, lately=lately(entry.scores)
         )
 
-    def _light(self, learned: Learned, weight: float, evidence: float) -> Light:
+    def _light(self, learned: LearnedItem, weight: float, evidence: float) -> Light:
         template = learned.template
         assert isinstance(template, Template)
         if template.kind not in self.kinds:

@@ -72,6 +72,7 @@ from stategp._inference._deep_tape import Tape
 from stategp._inference._exact import evidence, evidence_and_gradient, knows_evidence
 from stategp._inference._lbfgs import LBFGS, Carries
 from stategp._inference._limits import LIGHTEST_TAILS, Limits, search_limits, smallest_noise
+from stategp._inference._locations import Located, as_gaps
 from stategp._inference._natural import (
     Collapsed,
     Settling,
@@ -134,6 +135,7 @@ __all__ = [
     "Latent",
     "Layout",
     "Limits",
+    "Located",
     "Moving",
     "NodeSites",
     "Openings",
@@ -162,6 +164,7 @@ __all__ = [
     "additive_scales",
     "additive_start",
     "additive_steps",
+    "as_gaps",
     "averages",
     "batched_ahead",
     "batched_evidence",

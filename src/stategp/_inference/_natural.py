@@ -179,16 +179,30 @@ def objective_and_gradient(
 
     def objective(vector: Float[Array, " parameters"]) -> tuple[Float[Array, ""], Settling]:
         moved = with_vector(model, vector)
-        shape = geometry(moved, data.nodes, inducing, data.numbers)
-        model_here, shape_here = jax.lax.stop_gradient((moved, shape))
-        sites = starting_sites(model_here, data, shape_here, guess)
-        if not model.likelihood.conjugate:
-            sites = jax.tree.map(lambda a, b: jnp.where(use_warm, a, b), warm, sites)
-        state = jax.lax.stop_gradient(_optimum(model_here, data, shape_here, sites, learn=True))
-        return with_gradient(moved, data, shape, state.q) + log_prior(moved), state
+        bound, state = settled_bound(moved, data, inducing, data.numbers, guess, warm, use_warm)
+        return bound + log_prior(moved), state
 
     (value, state), gradient = jax.value_and_grad(objective, has_aux=True)(vector)
     return value, gradient, state
+
+
+def settled_bound(
+    model: GP,
+    data: View,
+    inducing: States,
+    numbers: Any,
+    guess: Guess,
+    warm: ChainSites,
+    use_warm: Bool[Array, ""] | bool,
+) -> tuple[Float[Array, ""], Settling]:
+    """The bound at the best q, as a function of the model and the inducing points; and that q."""
+    shape = geometry(model, data.nodes, inducing, numbers)
+    model_here, shape_here = jax.lax.stop_gradient((model, shape))
+    sites = starting_sites(model_here, data, shape_here, guess)
+    if not model.likelihood.conjugate:
+        sites = jax.tree.map(lambda a, b: jnp.where(use_warm, a, b), warm, sites)
+    state = jax.lax.stop_gradient(_optimum(model_here, data, shape_here, sites, learn=True))
+    return with_gradient(model, data, shape, state.q), state
 
 
 @jax.custom_jvp

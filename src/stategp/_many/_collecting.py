@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from stategp._data import Bundle, Observations
-from stategp._fitting import Learned
+from stategp._fitting import LearnedItem
 from stategp._forecasting import Key, LongForm
 from stategp._many._posteriors import ManyPosteriors
 from stategp._models import GP
@@ -18,7 +18,7 @@ def collect(
     source: LongForm,
     keys: Sequence[Key],
     series: Sequence[Observations | None],
-    learned: Sequence[Learned],
+    learned: Sequence[LearnedItem],
     share: str,
 ) -> ManyPosteriors:
     """Everything that was learned, as arrays."""

@@ -10,7 +10,7 @@ from stategp._fitting import (
     SHARES,
     FitOptions,
     Item,
-    Learned,
+    LearnedItem,
     NotConvergedWarning,
     fit,
     goes_together,
@@ -101,8 +101,8 @@ def fit_many(
         posterior: Posterior = fit(model, raw.x, raw.y, **raw.extras, **options, progress=False)
         return posterior
 
-    learned: list[Learned] = [
-        Learned(None, [], np.nan, None, "" if isinstance(found, Observations) else found)
+    learned: list[LearnedItem] = [
+        LearnedItem(None, [], np.nan, None, "" if isinstance(found, Observations) else found)
         for found in observed
     ]
     found, shared = learn_many(items, alone, share=share, options=options, progress=progress)
@@ -113,7 +113,7 @@ def fit_many(
     return collect(shared or model, source, [raw.key for raw in raws], series, learned, share)
 
 
-def _warn(learned: list[Learned]) -> None:
+def _warn(learned: list[LearnedItem]) -> None:
     """As `fit` does of one series."""
     results = [one.result for one in learned if one.result is not None]
     bad = [result for result in results if not result.converged]
