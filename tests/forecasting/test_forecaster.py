@@ -32,7 +32,7 @@ def fitted(frame, kernel="matern32(10d)", likelihood="gaussian", **options):
 def _few_steps():
     """Five steps of learning are enough here, and seldom reach an optimum."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stategp._fitting._requests._warn", lambda result: None)
+        patch.setattr("stategp._fitting._requests.warn_unless_converged", lambda result: None)
         yield
 
 

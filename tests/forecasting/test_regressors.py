@@ -27,7 +27,7 @@ KERNEL = "slow: matern32(20d) + quick: matern32(5d, variance=0.1)"
 def _few_steps():
     """Five steps of learning are enough here, and seldom reach an optimum."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stategp._fitting._requests._warn", lambda result: None)
+        patch.setattr("stategp._fitting._requests.warn_unless_converged", lambda result: None)
         yield
 
 

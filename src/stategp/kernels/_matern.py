@@ -141,6 +141,9 @@ class Matern(_Matern):
     def state_dim(self) -> int:
         return round(self.order + 0.5)
 
+    def _repr_fields(self) -> list[str]:
+        return [*super()._repr_fields(), f"order={self.order:g}"]
+
 
 class Matern12(_Matern):
     """Matérn ν = 1/2, the Ornstein–Uhlenbeck process: k(τ) = variance · exp(−τ/lengthscale).
