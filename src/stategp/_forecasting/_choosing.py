@@ -42,7 +42,7 @@ class Choice(NamedTuple):
 
         A regression with k numbers on n observations leaves errors of (n − k)/n of their variance
         and adds k/n of it. Errors of trends grow with the distance from the data, relative to
-        their length. After the data errors are as large as they were lately.
+        their length. Soon after the data errors are as large as they were lately.
         """
         data = self.posterior.data
         return widening(data, self.spent, self.lately, x - data.origin)
@@ -55,7 +55,15 @@ def widening(data: Observations, spent: float, lately: float, x: np.ndarray) -> 
     beyond = np.maximum(np.maximum(low - x, x - high), 0.0)
     spent = min(spent, count / 2)
     known: np.ndarray = 1 + _ESTIMATED * beyond / max(high - low, 1e-300)
-    return known * np.where(x > high, lately, 1.0) * (count + spent) / (count - spent)
+    return known * _ahead(seen, lately, x - high) * (count + spent) / (count - spent)
+
+
+def _ahead(seen: np.ndarray, lately: float, beyond: np.ndarray) -> np.ndarray:
+    """The variance of the latest errors, which tells less the further one looks ahead."""
+    steps = np.diff(np.unique(seen))
+    step = float(np.median(steps)) if len(steps) else 1.0
+    fading = np.exp(-np.maximum(beyond, 0.0) / (_MEMORY * step))
+    return np.where(beyond > 0, 1 + (lately - 1) * fading, 1.0)
 
 
 def weigh(evidences: list[list[float]], best: int) -> list[tuple[float, int, int]]:
