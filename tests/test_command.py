@@ -383,7 +383,7 @@ def test_ctrl_c_before_anything_was_learned(run, folder, tmp_path, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stategp._forecasting._forecaster.fit", interrupt)
+    monkeypatch.setattr("stategp._forecasting._single.fit", interrupt)
     code, out, err = run(*FIT, *TINY, "-o", tmp_path / "model.stategp")
     assert (code, out) == (130, "")
     assert err == "stategp: interrupted before anything was learned; nothing was written\n"
@@ -398,20 +398,23 @@ def in_a_process(code, *arguments, **environment):
     )  # fmt: skip
 
 
-# A thread that waits for the first compilation that takes its time, and then sends the signal.
+# The signal comes amid the first compilation of a large program, which ends after it.
 WHILE_COMPILING = """
-import os, signal, sys, threading, time
-main_thread = threading.get_ident()
-def compiling():
-    frame = sys._current_frames()[main_thread]
-    return frame.f_globals.get("__name__") == "jax._src.compiler"
-def interrupt():
-    seen = 0
-    while seen < 15:
-        time.sleep(0.01)
-        seen = seen + 1 if compiling() else 0
-    os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=interrupt, daemon=True).start()
+import os, signal, threading, time
+from jax._src import compiler
+usual_compile = compiler.backend_compile_and_load
+sent = False
+def compile_interrupted(client, module, *arguments, **options):
+    global sent
+    if sent or len(str(module)) < 10_000:
+        return usual_compile(client, module, *arguments, **options)
+    sent = True
+    signals = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT))
+    signals.start()
+    compiled = usual_compile(client, module, *arguments, **options)
+    signals.join()
+    return compiled
+compiler.backend_compile_and_load = compile_interrupted
 """
 
 
@@ -432,7 +435,7 @@ def test_ctrl_c_waits_for_a_compilation(tmp_path):
 import jax, jax.numpy as jnp
 from stategp._runtime import finishing_compilations
 def much(x):
-    for i in range(80):  # seconds of compilation
+    for i in range(20):  # a large program
         x = jnp.linalg.solve(x @ x.T + (i + 1) * jnp.eye(9), x)
     return x
 usual = signal.getsignal(signal.SIGINT)

@@ -258,6 +258,10 @@ def test_forecasters_take_streams(dated, tmp_path):
         sg.Forecaster().fit(sg.stream(dated))
     with pytest.raises(ValueError, match="without regressors"):
         sg.Forecaster("matern32(1d)", regressors=["z"]).fit(sg.stream(dated))
+    with pytest.raises(ValueError, match="leave floor and cap out"):
+        sg.Forecaster("matern32(1d)", floor=0).fit(sg.stream(dated))
+    with pytest.raises(ValueError, match="said where it is made: give weights there"):
+        sg.Forecaster("matern32(1d)").fit(sg.stream(dated), weights="w")
 
 
 def test_the_command_takes_folders(dated, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """Data as sums over stretches of x: all that a fit needs, whatever the number of observations."""
 
 import functools
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -81,7 +82,7 @@ class Summary(eqx.Module):
         a, b = (
             s.sums.spread(np.searchsorted(number, s.number), len(number)) for s in (self, other)
         )
-        added: Any = a + b  # type: ignore[operator]
+        added = operator.add(a, b)  # both of one kind, as the likelihoods are alike
         ends = [end for s in (self, other) for end in (s.first, s.last) if end is not None]
         return Summary(
             self.stretches,

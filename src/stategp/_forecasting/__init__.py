@@ -17,7 +17,8 @@ from stategp._forecasting._date_texts import read_dates
 from stategp._forecasting._defaults import default_kernel
 from stategp._forecasting._design import Design, Scaling
 from stategp._forecasting._effects import Effect, Event, Holidays
-from stategp._forecasting._forecaster import Fitted, Forecaster
+from stategp._forecasting._fitted import Fitted
+from stategp._forecasting._forecaster import Forecaster
 from stategp._forecasting._frames import (
     as_frame,
     clock_times,

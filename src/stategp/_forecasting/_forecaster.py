@@ -3,97 +3,49 @@
 import dataclasses
 import sys
 from collections.abc import Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from stategp._data import check_support, distinct_inputs, extra_values
-from stategp._expressions import parse_kernel, write_kernel
+from stategp._data import distinct_inputs
+from stategp._expressions import write_kernel
 from stategp._files import save
-from stategp._fitting import fit
 from stategp._forecasting._answers import (
     as_levels,
     distribution_columns,
     function_columns,
     normal_columns,
 )
-from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._cautions import caution_of_scores, warn_of_horizon
-from stategp._forecasting._choosing import Choice, averaged, choose, draw, refuse_extras
-from stategp._forecasting._coefficients import roughly_without
-from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
+from stategp._forecasting._choosing import draw, refuse_extras
 from stategp._forecasting._effects import as_effects, as_events, as_holidays, written
+from stategp._forecasting._fitted import Fitted
 from stategp._forecasting._frames import (
     as_frame,
     dates_of,
     frame_of,
     is_frame,
-    kind_of,
     make_frame,
-    names_in,
     number_column,
     text_series,
     time_column,
     times_of,
 )
-from stategp._forecasting._instants import Instants
 from stategp._forecasting._learning import Series
 from stategp._forecasting._long_answers import after
 from stategp._forecasting._panel import Panel
-from stategp._forecasting._panel_fitting import Wish
 from stategp._forecasting._parallel import fit_panel
 from stategp._forecasting._pictures import Pictured
-from stategp._forecasting._regression import fit_with_effects
-from stategp._forecasting._regressors import effect_rows, knowing, make_design, say, without_unknown
-from stategp._forecasting._scales import moved_inside, refuse_beyond
-from stategp._forecasting._steps import fitting_axis
-from stategp._forecasting._streamed import read_stream
+from stategp._forecasting._regressors import effect_rows, knowing, without_unknown
+from stategp._forecasting._single import EXTRAS, Wish, fit_frame, fit_stream
 from stategp._forecasting._updating import updated
 from stategp._forecasting._words import explain, tell_apart
-from stategp._models import GP, as_likelihood
-from stategp._posteriors import Posterior, marginals_at
+from stategp._posteriors import Posterior
 from stategp._story import user_units
 from stategp._streams import Stream
-from stategp.likelihoods import Bounded, Gaussian, Likelihood
-from stategp.means import Constant
+from stategp.likelihoods import Bounded
 from stategp.parameters import Parameter, map_parameters
-
-EXTRAS = ("noise_variance", "exposure", "trials")
-_FEWEST, _MOST = 4, 50_000  # times, and observations, for which models are compared
-
-
-@dataclasses.dataclass(frozen=True)
-class Fitted:
-    """What a fit leaves behind."""
-
-    posterior: Posterior
-    axis: TimeAxis
-    time: str
-    target: str
-    kind: str  # of data frame, by the name of its library
-    extras: dict[str, str]  # the columns that the likelihood reads beside the target
-    call: str
-    choices: tuple[Choice, ...] = ()  # what was chosen from the data, the best first
-    doubted: tuple[float, ...] = ()  # the times of outliers, as numbers
-    findings: tuple[str, ...] = ()  # in words, as are cautions
-    cautions: tuple[str, ...] = ()
-
-    def as_modelled(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """y as the first model has it: inside limits, outliers without a logarithm left out."""
-        if not self.choices:
-            return y
-        choice = self.choices[0]
-        inside = moved_inside(y, choice.floor, choice.cap)
-        return np.where(np.isin(x, self.doubted) & ~choice.scale.takes(inside), np.nan, inside)
-
-    def distribution(self, x: np.ndarray, extras: dict[str, Any], *, noise: bool = True) -> Any:
-        """The distribution of a new observation (or, without noise, of the function) at x."""
-        if not self.choices:
-            return marginals_at(self.posterior, x, **extras)
-        refuse_extras(extras)
-        return averaged(self.choices, x, noise=noise)
 
 
 @dataclasses.dataclass(eq=False)
@@ -183,75 +135,20 @@ class Forecaster(Pictured):
         forecaster of one series, and `failures_` lists those that could not be fitted. `n_jobs`
         divides the series among processes, by the backend that joblib has (or was told to use).
         """
+        extras = dict(zip(EXTRAS, (noise_variance, exposure, trials), strict=True))
+        wish = Wish(time, target, extras | {"weights": weights}, date_format, progress, options)
         if isinstance(frame, Stream):
             if by is not None or n_jobs is not None:
                 raise ValueError("a stream holds one series: by and n_jobs are for frames")
-            self.panel = None
-            return self._fit_stream(frame, progress, options)
-        extra_columns = dict(zip(EXTRAS, (noise_variance, exposure, trials), strict=True))
+            self.fitted, self.panel = fit_stream(self, frame, wish), None
+            return self
         if by is not None:
-            read = extra_columns | {"weights": weights}
-            wish = Wish(time, target, read, date_format, progress, options)
             self.panel, self.fitted = fit_panel(self, frame, by, wish, n_jobs), None
             return self
         if n_jobs is not None:
             raise ValueError("n_jobs is for many series: give by, the column that tells them apart")
-        self.panel = None
-        extras = {name: column for name, column in extra_columns.items() if column is not None}
-        time, target = names_in(frame, time, target)
-        if time == target:
-            raise ValueError(f"time and target are both column {time!r}; they must differ")
-        table = as_frame(frame, time, target)
-        instants = time_column(table, time, layout=date_format)
-        axis = self._axis(instants)
-        x = axis.numbers(instants, f"column {time!r}")
-        y = number_column(table, target)
-        if not np.any(np.isfinite(y)):
-            raise ValueError(f"column {target!r} has no numbers: nothing to fit")
-        columns: dict[str, Any] = {n: number_column(table, c) for n, c in extras.items()}
-        likelihood = as_likelihood(self.likelihood)
-        refuse_beyond(y, self.floor, self.cap, f"column {target!r}")
-        seen = np.isfinite(y)
-        extra = extra_values(likelihood, len(y), columns, needed=seen)
-        check_support(likelihood, f"column {target!r}", y, extra)
-        asked = self.regressors, self.holidays, self.events
-        design, seen = make_design(asked, table, axis, (x, y), target)
-        counts = None if weights is None else number_column(table, weights)
-        choices: tuple[Choice, ...] = ()
-        found: dict[str, Any] = {}
-        left = design is None and not columns and not options
-        if left and self._chooses(likelihood, x[seen]):
-            limits = (self.floor, self.cap)
-            series = Series.of(x, y, counts, limits, dates=axis.dates, robust=self.robust)
-            choices, series = choose(series, robust=self.robust)
-            findings, cautions = tell_apart(choices, series, y, axis)
-            doubted = tuple(series.x[series.doubted].astype(float).tolist())
-            found = {"doubted": doubted, "findings": findings, "cautions": cautions}
-            posterior = choices[0].posterior
-        else:
-            if self._limited:
-                likelihood = self._within_limits(likelihood, f"column {target!r}", y, extra)
-            f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
-            learn: Any = fit
-            if design is not None:
-                f, y = roughly_without(design, x[seen], f), np.where(seen, y, np.nan)
-                say(design, x[seen], progress)
-                learn = partial(fit_with_effects, design)
-            model = GP(
-                self._kernel(x[seen], f, axis, progress),
-                likelihood,
-                Constant() if self.mean is None else self.mean,
-            )
-            posterior = learn(
-                model, x, y,
-                inducing=self.inducing, weights=counts, progress=progress, **columns, **options,
-            )  # fmt: skip
-        named = {"weights": weights, "date_format": date_format}
-        arguments = extras | {name: v for name, v in named.items() if v is not None} | options
-        call = f"{self!r}.fit(frame, time={time!r}, target={target!r}{_written(arguments)})"
-        kind = kind_of(table)
-        self.fitted = Fitted(posterior, axis, time, target, kind, extras, call, choices, **found)
-        if choices and progress is not False:
+        self.fitted, self.panel = fit_frame(self, frame, wish), None
+        if self.fitted.choices and progress is not False:
             print(self.explain(), file=sys.stderr)
         return self
 
@@ -276,41 +173,6 @@ class Forecaster(Pictured):
         )
         return self
 
-    def _fit_stream(self, series: Stream, progress: Any, options: dict[str, Any]) -> "Forecaster":
-        """Learn from files that are read once."""
-        if self.regressors or self.holidays or self.events:
-            raise ValueError("a stream is read without regressors, holidays and events")
-        likelihood = as_likelihood(self.likelihood)
-        axis, data, points = read_stream(series, likelihood, self.kernel is not None, progress)
-        kernel = self._kernel(*points, axis, progress)
-        model = GP(kernel, likelihood, Constant() if self.mean is None else self.mean)
-        posterior = fit(model, data, inducing=self.inducing, progress=progress, **options)
-        call = f"{self!r}.fit(stream{_written(options)})"
-        names = series.time, series.target, "pyarrow", series.extras
-        self.fitted = Fitted(posterior, axis, *names, call)
-        return self
-
-    def _within_limits(
-        self, likelihood: Likelihood, name: str, y: np.ndarray, extra: np.ndarray
-    ) -> Likelihood:
-        """The likelihood that keeps the limits, in the place of a Gaussian one."""
-        if type(likelihood) is not Gaussian or np.any(extra != 0):
-            raise ValueError(
-                f"floor and cap are for Gaussian observations without known noise; "
-                f"{type(likelihood).__name__} has limits of its own: leave them out"
-            )
-        noise = likelihood.variance if likelihood.variance.given else None
-        limited = Bounded(self.floor, self.cap, variance=noise)
-        check_support(limited, name, y, extra)
-        return limited
-
-    def _chooses(self, likelihood: Likelihood, x: np.ndarray) -> bool:
-        """Whether the model is left to the data: models with a state at every observation."""
-        left = self.kernel is None and self.mean is None and isinstance(self.inducing, str)
-        plain = type(likelihood) is Gaussian and not likelihood.variance.given
-        asked = left and plain and self.inducing == "auto"
-        return asked and len(np.unique(x)) >= _FEWEST and len(x) <= _MOST
-
     def explain(self) -> str:
         """What was found in the data and which models were chosen, in words.
 
@@ -327,27 +189,6 @@ class Forecaster(Pictured):
         """
         scored = [] if self.scored is None else caution_of_scores(*self.scored)
         return (*self._fitted.cautions, *scored)
-
-    def _axis(self, instants: Instants) -> TimeAxis:
-        """That of the last fit, unless times are of another kind now."""
-        axis = fitting_axis(instants)
-        if self.kernel is not None:  # which may be asked for predictions at any time
-            axis = dataclasses.replace(axis, business=False)
-        if self.fitted is None or not self.fitted.axis.takes(instants):
-            return axis
-        before = self.fitted.axis
-        return dataclasses.replace(axis, origin=before.origin, unit=before.unit)
-
-    def _kernel(self, x: np.ndarray, f: np.ndarray, axis: TimeAxis, progress: Any) -> Any:
-        """The kernel given, or one for the values of f that the observations point at."""
-        if self.kernel is not None:
-            if isinstance(self.kernel, str) and not axis.dates:
-                refuse_durations(self.kernel)
-            return self.kernel
-        text = default_kernel(x, f, axis.dates)
-        if progress is not False:
-            print(f"kernel from the data: {text}", file=sys.stderr)
-        return with_weak_priors(parse_kernel(text))
 
     def __getitem__(self, key: Any) -> "Forecaster":
         """The forecaster of one of many series, by its key."""
@@ -618,7 +459,3 @@ class Forecaster(Pictured):
 
 def _without_prior(parameter: Parameter) -> Parameter:
     return dataclasses.replace(parameter, prior=None)
-
-
-def _written(options: dict[str, Any]) -> str:
-    return "".join(f", {name}={value!r}" for name, value in options.items())

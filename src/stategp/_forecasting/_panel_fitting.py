@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,21 +26,11 @@ from stategp._forecasting._learning import LEARNING, Series, left_out
 from stategp._forecasting._long import Long
 from stategp._forecasting._panel import Light, Panel
 from stategp._forecasting._reading import LongForm, Raw, read_series
+from stategp._forecasting._single import Wish, chooses
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior
 from stategp._runtime import Progress
 from stategp.means import Constant
-
-
-class Wish(NamedTuple):
-    """What was asked of `Forecaster.fit` for many series."""
-
-    time: str
-    target: str
-    columns: dict[str, str | None]  # that are read beside the target, by what they are for
-    date_format: str | None
-    progress: Any
-    options: dict[str, Any]
 
 
 @dataclasses.dataclass(eq=False)
@@ -132,7 +122,7 @@ class PanelFit:
     def _chooses(self, number: int) -> bool:
         data = self.series[number]
         assert data is not None
-        return bool(self.forecaster._chooses(self.likelihood, np.asarray(data.x)))
+        return chooses(self.forecaster, self.likelihood, np.asarray(data.x))
 
     def _model(self) -> GP:
         kernel, mean = self.forecaster.kernel, self.forecaster.mean

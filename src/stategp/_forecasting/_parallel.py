@@ -8,8 +8,9 @@ from stategp._arguments import whole_number
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._long import Long, read_long
 from stategp._forecasting._panel import Panel, merged
-from stategp._forecasting._panel_fitting import PanelFit, Wish
+from stategp._forecasting._panel_fitting import PanelFit
 from stategp._forecasting._reading import read_series
+from stategp._forecasting._single import Wish
 
 
 def fit_panel(forecaster: Any, frame: Any, by: Any, wish: Wish, n_jobs: Any) -> Panel:

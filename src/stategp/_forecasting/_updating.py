@@ -1,12 +1,13 @@
 """A fitted forecaster with more rows: which posterior is updated, and how."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from stategp._data import check_support, extra_values
 from stategp._forecasting._choosing import Choice
+from stategp._forecasting._fitted import Fitted
 from stategp._forecasting._frames import as_frame, number_column, time_column
 from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regression_posterior import RegressionPosterior
@@ -15,13 +16,10 @@ from stategp._posteriors import Posterior
 from stategp._story import user_units
 from stategp.parameters import Parameter, map_parameters
 
-if TYPE_CHECKING:
-    from stategp._forecasting._forecaster import Fitted
-
 
 def updated(
-    fitted: "Fitted", frame: Any, *, refine: Any, weights: str | None, progress: Any
-) -> "Fitted":
+    fitted: Fitted, frame: Any, *, refine: Any, weights: str | None, progress: Any
+) -> Fitted:
     """What a fit left behind, with the rows of a frame, whose columns are those of the fit."""
     table = as_frame(frame, fitted.time, fitted.target)
     axis = fitted.axis
@@ -44,7 +42,7 @@ def updated(
     return dataclasses.replace(fitted, posterior=posterior)
 
 
-def _check_target(fitted: "Fitted", y: np.ndarray, extras: dict[str, Any]) -> None:
+def _check_target(fitted: Fitted, y: np.ndarray, extras: dict[str, Any]) -> None:
     """Refuse, by the name of the column, what the likelihood of any model calls impossible."""
     name = f"column {fitted.target!r}"
     posteriors = [choice.posterior for choice in fitted.choices] or [fitted.posterior]

@@ -1,0 +1,43 @@
+"""What a fit of a forecaster leaves behind."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._choosing import Choice, averaged, refuse_extras
+from stategp._forecasting._scales import moved_inside
+from stategp._posteriors import Posterior, marginals_at
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+    """What a fit leaves behind."""
+
+    posterior: Posterior
+    axis: TimeAxis
+    time: str
+    target: str
+    kind: str  # of data frame, by the name of its library
+    extras: dict[str, str]  # the columns that the likelihood reads beside the target
+    call: str
+    choices: tuple[Choice, ...] = ()  # what was chosen from the data, the best first
+    doubted: tuple[float, ...] = ()  # the times of outliers, as numbers
+    findings: tuple[str, ...] = ()  # in words, as are cautions
+    cautions: tuple[str, ...] = ()
+
+    def as_modelled(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """y as the first model has it: inside limits, outliers without a logarithm left out."""
+        if not self.choices:
+            return y
+        choice = self.choices[0]
+        inside = moved_inside(y, choice.floor, choice.cap)
+        return np.where(np.isin(x, self.doubted) & ~choice.scale.takes(inside), np.nan, inside)
+
+    def distribution(self, x: np.ndarray, extras: dict[str, Any], *, noise: bool = True) -> Any:
+        """The distribution of a new observation (or, without noise, of the function) at x."""
+        if not self.choices:
+            return marginals_at(self.posterior, x, **extras)
+        refuse_extras(extras)
+        return averaged(self.choices, x, noise=noise)

@@ -1,0 +1,173 @@
+"""One series: from a frame, or a stream of files, to what a fit leaves behind."""
+
+import dataclasses
+import sys
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stategp._data import check_support, extra_values
+from stategp._expressions import parse_kernel
+from stategp._fitting import fit
+from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._choosing import choose
+from stategp._forecasting._coefficients import roughly_without
+from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
+from stategp._forecasting._fitted import Fitted
+from stategp._forecasting._frames import as_frame, kind_of, names_in, number_column, time_column
+from stategp._forecasting._instants import Instants
+from stategp._forecasting._learning import Series
+from stategp._forecasting._regression import fit_with_effects
+from stategp._forecasting._regressors import make_design, say
+from stategp._forecasting._scales import refuse_beyond
+from stategp._forecasting._steps import fitting_axis
+from stategp._forecasting._streamed import read_stream
+from stategp._forecasting._words import tell_apart
+from stategp._models import GP, as_likelihood
+from stategp._posteriors import Posterior
+from stategp._streams import Stream
+from stategp.likelihoods import Bounded, Gaussian, Likelihood
+from stategp.means import Constant
+
+EXTRAS = ("noise_variance", "exposure", "trials")
+_FEWEST, _MOST = 4, 50_000  # times, and observations, for which models are compared
+
+
+class Wish(NamedTuple):
+    """What was asked of `Forecaster.fit`, beside the data."""
+
+    time: str
+    target: str
+    columns: dict[str, str | None]  # that are read beside the target, by what they are for
+    date_format: str | None
+    progress: Any
+    options: dict[str, Any]
+
+
+def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:
+    """What a forecaster (`asked`) learns from a frame."""
+    time, target = names_in(frame, wish.time, wish.target)
+    if time == target:
+        raise ValueError(f"time and target are both column {time!r}; they must differ")
+    name, table = f"column {target!r}", as_frame(frame, time, target)
+    instants = time_column(table, time, layout=wish.date_format)
+    axis = _axis(asked, instants)
+    x, y = axis.numbers(instants, f"column {time!r}"), number_column(table, target)
+    if not np.any(np.isfinite(y)):
+        raise ValueError(f"{name} has no numbers: nothing to fit")
+    named = {what: column for what, column in wish.columns.items() if column is not None}
+    beside: dict[str, Any] = {what: number_column(table, column) for what, column in named.items()}
+    extras = {what: column for what, column in named.items() if what in EXTRAS}
+    values = {what: beside[what] for what in extras}
+    likelihood = as_likelihood(asked.likelihood)
+    refuse_beyond(y, asked.floor, asked.cap, name)
+    extra = extra_values(likelihood, len(y), values, needed=np.isfinite(y))
+    check_support(likelihood, name, y, extra)
+    effects = asked.regressors, asked.holidays, asked.events
+    design, seen = make_design(effects, table, axis, (x, y), target)
+    dated = {} if wish.date_format is None else {"date_format": wish.date_format}
+    call = _call(asked, f"frame, time={time!r}, target={target!r}", named | dated | wish.options)
+    about = axis, time, target, kind_of(table), extras, call
+    if design is None and not values and not wish.options and chooses(asked, likelihood, x[seen]):
+        return _compared(asked, x, y, beside.get("weights"), about)
+    if asked.floor is not None or asked.cap is not None:
+        likelihood = _within_limits(asked, likelihood, name, y, extra)
+    f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
+    learn: Any = fit
+    if design is not None:
+        f, y = roughly_without(design, x[seen], f), np.where(seen, y, np.nan)
+        say(design, x[seen], wish.progress)
+        learn = partial(fit_with_effects, design)
+    model = _model(asked, (x[seen], f), likelihood, axis, wish.progress)
+    posterior: Posterior = learn(
+        model, x, y, inducing=asked.inducing, progress=wish.progress, **beside, **wish.options
+    )
+    return Fitted(posterior, *about)
+
+
+def fit_stream(asked: Any, stream: Stream, wish: Wish) -> Fitted:
+    """What a forecaster learns from files that are read once."""
+    if asked.regressors or asked.holidays or asked.events:
+        raise ValueError("a stream is read without regressors, holidays and events")
+    if asked.floor is not None or asked.cap is not None:
+        raise ValueError("a stream is summed up on the scale of y: leave floor and cap out")
+    read = wish.columns | {"date_format": wish.date_format}
+    given = ", ".join(what for what, value in read.items() if value is not None)
+    if given:
+        raise ValueError(f"what is read of a stream is said where it is made: give {given} there")
+    likelihood, progress = as_likelihood(asked.likelihood), wish.progress
+    axis, data, points = read_stream(stream, likelihood, asked.kernel is not None, progress)
+    model = _model(asked, points, likelihood, axis, progress)
+    posterior: Posterior = fit(
+        model, data, inducing=asked.inducing, progress=progress, **wish.options
+    )
+    names = stream.time, stream.target, "pyarrow", stream.extras
+    return Fitted(posterior, axis, *names, _call(asked, "stream", wish.options))
+
+
+def chooses(asked: Any, likelihood: Likelihood, x: np.ndarray) -> bool:
+    """Whether the model is left to the data: models with a state at every observation."""
+    left = asked.kernel is None and asked.mean is None and isinstance(asked.inducing, str)
+    plain = type(likelihood) is Gaussian and not likelihood.variance.given
+    wanted = left and plain and asked.inducing == "auto"
+    return wanted and len(np.unique(x)) >= _FEWEST and len(x) <= _MOST
+
+
+def _compared(asked: Any, x: np.ndarray, y: np.ndarray, counts: Any, about: Any) -> Fitted:
+    """Models are compared, and those that matter averaged."""
+    axis, limits = about[0], (asked.floor, asked.cap)
+    series = Series.of(x, y, counts, limits, dates=axis.dates, robust=asked.robust)
+    choices, series = choose(series, robust=asked.robust)
+    doubted = tuple(series.x[series.doubted].astype(float).tolist())
+    findings, cautions = tell_apart(choices, series, y, axis)
+    chosen = Fitted(choices[0].posterior, *about)
+    return dataclasses.replace(
+        chosen, choices=choices, doubted=doubted, findings=findings, cautions=cautions
+    )
+
+
+def _axis(asked: Any, instants: Instants) -> TimeAxis:
+    """That of the last fit, unless times are of another kind now."""
+    axis = fitting_axis(instants)
+    if asked.kernel is not None:  # which may be asked for predictions at any time
+        axis = dataclasses.replace(axis, business=False)
+    if asked.fitted is None or not asked.fitted.axis.takes(instants):
+        return axis
+    before = asked.fitted.axis
+    return dataclasses.replace(axis, origin=before.origin, unit=before.unit)
+
+
+def _model(asked: Any, points: Any, likelihood: Likelihood, axis: TimeAxis, progress: Any) -> GP:
+    """With the kernel given, or one for the values of f that the observations point at."""
+    mean = Constant() if asked.mean is None else asked.mean
+    if asked.kernel is not None:
+        if isinstance(asked.kernel, str) and not axis.dates:
+            refuse_durations(asked.kernel)
+        return GP(asked.kernel, likelihood, mean)
+    x, f = points
+    text = default_kernel(x, f, axis.dates)
+    if progress is not False:
+        print(f"kernel from the data: {text}", file=sys.stderr)
+    return GP(with_weak_priors(parse_kernel(text)), likelihood, mean)
+
+
+def _within_limits(
+    asked: Any, likelihood: Likelihood, name: str, y: np.ndarray, extra: np.ndarray
+) -> Likelihood:
+    """The likelihood that keeps the limits, in the place of a Gaussian one."""
+    if type(likelihood) is not Gaussian or np.any(extra != 0):
+        raise ValueError(
+            f"floor and cap are for Gaussian observations without known noise; "
+            f"{type(likelihood).__name__} has limits of its own: leave them out"
+        )
+    noise = likelihood.variance if likelihood.variance.given else None
+    limited = Bounded(asked.floor, asked.cap, variance=noise)
+    check_support(limited, name, y, extra)
+    return limited
+
+
+def _call(asked: Any, data: str, options: dict[str, Any]) -> str:
+    """The call as a user would write it."""
+    shown = "".join(f", {name}={value!r}" for name, value in options.items())
+    return f"{asked!r}.fit({data}{shown})"
