@@ -127,3 +127,13 @@ def test_a_bare_model_has_the_same_numbers_and_no_names():
 def test_keys_are_those_of_jax(seed):
     ours, theirs = (jax.random.key_data(key) for key in (as_key(seed), jax.random.key(seed)))
     np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_search_for_q_is_one_program():
+    """What it starts from is of the kind that it ends with."""
+    x, y = series(12)
+    model = sg.GP("matern32(2)", "student_t")
+    with programs() as compiled:
+        posterior = sg.condition(model, x, y)
+    assert posterior.fit_result.converged
+    assert sorted(compiled) == ["settle", "starting_state"]

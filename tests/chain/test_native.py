@@ -146,6 +146,37 @@ def test_steady_states_give_the_same_evidence_and_derivatives(dim):
     agree(steady, general, 1e-10)
 
 
+@pytest.mark.parametrize("dim", [2, 5])
+def test_steady_states_give_the_same_posterior_and_samples(dim):
+    """An even chain with a gap, an interval without a site, and one whose site is on the right."""
+    states, emission = 160, np.asarray(KERNELS[dim].emission())
+    gaps = np.full(states + 1, 0.4)
+    gaps[states // 2] = 5.0
+    linear, precision = np.zeros((states + 1, 2 * dim)), np.zeros((states + 1, 2 * dim, 2 * dim))
+    values = np.random.default_rng(0).standard_normal(states)
+    linear[1:, :dim] = values[:, None] * emission
+    precision[1:, :dim, :dim] = 4.0 * emission[:, None] * emission
+    linear[100], precision[100] = 0.0, 0.0
+    linear[130, dim:], precision[140, dim:, dim:] = emission, precision[1, :dim, :dim]
+    transitions = jitted.prior_transitions(KERNELS[dim], jnp.asarray(np.cumsum(gaps[1:])))
+    # Equal steps to the last digit, as they are where inputs are whole numbers.
+    one = jax.tree.map(lambda leaf: leaf[2], transitions)
+    even = jnp.asarray(gaps == 0.4).at[0].set(False).at[-1].set(False)[:, None, None]
+    transitions = jax.tree.map(lambda a, b: jnp.where(even, a[None], b), one, transitions)
+
+    def everything(transitions, sites):
+        swept = chain.sweep(transitions, sites)
+        return swept, chain.sample_states(transitions, sites, jax.random.key(1), 3)
+
+    sites = chain.Sites(jnp.asarray(linear), jnp.asarray(precision))
+    compiled, twin = both(everything, transitions, sites)
+    agree(compiled, twin)
+    before = np.asarray(compiled[0].messages.before_covariance)
+    stood_still = np.all(before[1:] == before[:-1], axis=(1, 2))
+    assert stood_still[[70, 96]].all() == (dim == 2)  # a cosine without noise never does
+    assert not stood_still[[81, 102]].any()
+
+
 def test_deterministic_components_never_stand_still():
     """A cosine without process noise: its gain falls for ever, and nothing may be frozen."""
     kernel = k.Cosine(period=7.3) + k.Matern12(lengthscale=0.2)

@@ -72,8 +72,10 @@ def begin(
     """The search before its first step, which will evaluate `sites`."""
     like = jax.eval_shape(lambda: evaluate(model, data, shape, sites))
     nothing: Q = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
-    q = nothing._replace(sites=sites, target=sites, elbo=jnp.asarray(jnp.nan))
-    return Settling(q, jnp.ones(()), jnp.asarray(jnp.inf), jnp.zeros((), int), jnp.zeros((), bool))
+    q = nothing._replace(sites=sites, target=sites, elbo=jnp.nan * jnp.ones(()))
+    return Settling(
+        q, jnp.ones(()), jnp.inf * jnp.ones(()), jnp.zeros((), int), jnp.zeros((), bool)
+    )
 
 
 def settle(

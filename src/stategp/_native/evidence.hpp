@@ -31,9 +31,6 @@ struct Derivatives {
   double* precision;
 };
 
-constexpr int kLook = 8;          // states between two looks at whether covariances stand still
-constexpr double kStill = 2e-14;  // largest change of correlations over that many states
-
 // kFirst: f is the first component of the state. N is up to four, or rounded up to a multiple of it.
 template <int N, bool kFirst>
 class Evidence {
@@ -74,7 +71,7 @@ class Evidence {
         const bool repeated = k - begin == kLook;
         if (repeated) std::memcpy(last_look_, P_, sizeof(double) * nn_);
         advance<false>(begin, k);
-        still = repeated && stands_still(P_, last_look_);
+        still = repeated && stands_still(n_, P_, last_look_);
       }
       segments_.back().end = k;
       if (still && k < count_ && repeats(k)) {
@@ -168,17 +165,6 @@ class Evidence {
       while (k < end && !repeats(k)) ++k;
     }
     return k;
-  }
-
-  bool stands_still(const double* now, const double* before) const {
-    for (int i = 0; i < d_; ++i)
-      for (int j = 0; j <= i; ++j) {
-        const double change = now[i * n_ + j] - before[i * n_ + j];
-        if (!(change * change <=
-              kStill * kStill * std::abs(now[i * n_ + i] * now[j * n_ + j])))
-          return false;
-      }
-    return true;
   }
 
   // out = A in, or Aᵀ in, plus `added` if there is any
@@ -619,7 +605,7 @@ class Evidence {
         pull_back(A, r_, xh_);
         information_back(A, N_, Y_, X_);
         if (looked - k >= kLook) {
-          moving = !stands_still(N_, before.data());
+          moving = !stands_still(n_, N_, before.data());
           looked = k;
           std::memcpy(before.data(), N_, sizeof(double) * nn_);
           if (!moving) {

@@ -90,6 +90,23 @@ inline bool all_zero(const double* values, size_t count) {
   return true;
 }
 
+inline bool same(const double* left, const double* right, size_t count) {
+  return std::memcmp(left, right, sizeof(double) * count) == 0;
+}
+
+constexpr int kLook = 8;          // states between two looks at whether covariances stand still
+constexpr double kStill = 2e-14;  // largest change of correlations over that many states
+
+inline bool stands_still(int n, const double* now, const double* before) {
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j <= i; ++j) {
+      const double change = now[i * n + j] - before[i * n + j];
+      if (!(change * change <= kStill * kStill * std::abs(now[i * n + i] * now[j * n + j])))
+        return false;
+    }
+  return true;
+}
+
 // Four numbers in a register.
 typedef double Four __attribute__((vector_size(32), aligned(8), may_alias));
 inline Four& four(double* at) { return *reinterpret_cast<Four*>(at); }

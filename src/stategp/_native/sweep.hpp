@@ -13,6 +13,41 @@ struct Chain {
   const double* Q;          // intervals × d × d
   const double* linear;     // intervals × 2d
   const double* precision;  // intervals × 2d × 2d
+
+  // Whether an interval has the prior and the precision of the one before.
+  bool repeats(int64_t m) const {
+    const size_t square = size_t(d) * d;
+    return m > 0 && same(A + m * square, A + (m - 1) * square, square) &&
+           same(Q + m * square, Q + (m - 1) * square, square) &&
+           same(precision + m * 4 * square, precision + (m - 1) * 4 * square, 4 * square);
+  }
+};
+
+// Looks now and then, while everything repeats, at whether a covariance stands still.
+class Standstill {
+ public:
+  explicit Standstill(int n) : n_(n), last_(size_t(n) * n) {}
+
+  // A step whose matrices repeat those of the step before, or not; true if the covariance need not
+  // be computed.
+  bool step(bool repeated) {
+    run_ = repeated ? run_ + 1 : 0;
+    still_ = still_ && repeated;
+    return still_;
+  }
+
+  // After a step that was computed.
+  void look(const double* covariance) {
+    if (run_ % kLook) return;
+    still_ = run_ > 0 && stands_still(n_, covariance, last_.data());
+    std::memcpy(last_.data(), covariance, sizeof(double) * n_ * n_);
+  }
+
+ private:
+  int n_;
+  std::vector<double> last_;
+  int64_t run_ = 0;
+  bool still_ = false;
 };
 
 // An interval with its site absorbed (chain/_sites.py, `absorb`).
@@ -77,10 +112,7 @@ class Element {
     double* product = work_ + n * n;
     mul(s_, C, G, CG);
     for (int i = 0; i < n * n; ++i) A[i] = A0[i] - CG[i];
-    // η = left + Aᵀ right − Gᵀ C right
-    apply_t(s_, A0, right, eta);
-    apply_t(s_, G, b, vector_);
-    for (int i = 0; i < n; ++i) eta[i] += left[i] - vector_[i];
+    add_pull();
     // J = a + K + Kᵀ − GᵀCG with K = (b + Aᵀc/2) A = (bᵀ + cA/2)ᵀ A
     mul_tn(s_, G, CG, product);
     for (int i = 0; i < n * n; ++i) root_[i] = (G[i] + b_t[i]) / 2;
@@ -94,7 +126,26 @@ class Element {
       }
     for (int i = 0; i < n; ++i)
       for (int j = i; j < n; ++j) J[i * n + j] = J[j * n + i] = work_[i * n + j];
+    log_det_ = log_det;
     log_scale = (dot(s_, right, b) - log_det) / 2;
+  }
+
+  // The same for an interval with the prior and the precision of the last; false if more than the
+  // linear part has changed.
+  bool absorb_linear(const Chain& chain, int64_t m) {
+    const int d = s_.exact(d_), n = s_.n();
+    const double* linear = chain.linear + m * 2 * d;
+    if (on_left_only && !all_zero(linear + d, d)) return false;
+    load_vector(linear, d, n, left);
+    load_vector(linear + d, d, n, right);
+    if (on_left_only) {
+      std::memcpy(eta, left, sizeof(double) * n);
+      return true;
+    }
+    apply(s_, C, right, b);
+    add_pull();
+    log_scale = (dot(s_, right, b) - log_det_) / 2;
+    return true;
   }
 
   double *A0, *Q0, *A, *C, *J, *a, *b_t, *c, *G, *left, *right, *b, *eta;
@@ -102,18 +153,27 @@ class Element {
   bool on_left_only = false;
 
  private:
+  // η = left + Aᵀ right − Gᵀ C right
+  void add_pull() {
+    apply_t(s_, A0, right, eta);
+    apply_t(s_, G, b, vector_);
+    for (int i = 0; i < s_.n(); ++i) eta[i] += left[i] - vector_[i];
+  }
+
   Dim<N> s_;
   int d_, n_;
   Room room_;
   double *root_, *work_, *vector_;
+  double log_det_ = 0;
 };
 
-// Forward and backward steps shared by the sweep and by samples.
+// Forward and backward steps shared by the sweep and by samples. Where intervals repeat one another
+// and the covariances stand still to rounding, only means move.
 template <int N>
 class Filter {
  public:
   Filter(Dim<N> s, int d)
-      : element(s, d), s_(s), d_(d), n_(s.n()), room_(11 * n_ * n_ + 6 * n_) {
+      : element(s, d), s_(s), d_(d), n_(s.n()), room_(11 * n_ * n_ + 6 * n_), standstill_(n_) {
     mean = room_.take(n_);
     moved_ = room_.take(n_);
     pull_ = room_.take(n_);
@@ -135,14 +195,17 @@ class Filter {
   // root; what the interval adds to log Z.
   double advance(const Chain& chain, int64_t m) {
     const int n = s_.n();
-    element.absorb(chain, m);
-    double log_det = 0;
-    if (all_zero(element.J, n * n))
-      std::memcpy(updated, covariance, sizeof(double) * n * n);
-    else
-      tilt(s_, root, element.J, updated, &log_det, work_);
+    still = standstill_.step(chain.repeats(m)) && element.absorb_linear(chain, m);
+    if (!still) {
+      element.absorb(chain, m);
+      log_det_ = 0;
+      if (all_zero(element.J, n * n))
+        std::memcpy(updated, covariance, sizeof(double) * n * n);
+      else
+        tilt(s_, root, element.J, updated, &log_det_, work_);
+    }
     apply(s_, element.J, mean, moved_);
-    double exponent = -log_det;
+    double exponent = -log_det_;
     for (int i = 0; i < n; ++i) {
       pull_[i] = element.eta[i] - moved_[i];
       exponent += (element.eta[i] + pull_[i]) * mean[i];
@@ -152,16 +215,30 @@ class Filter {
     for (int i = 0; i < n; ++i) updated_mean[i] = mean[i] + moved_[i];
     apply(s_, element.A, updated_mean, mean);
     for (int i = 0; i < n; ++i) mean[i] += element.b[i];
+    if (still) return element.log_scale + exponent / 2;
     mul(s_, element.A, updated, ahead_);
     mul_nt(s_, ahead_, element.A, covariance, work_);
     for (int i = 0; i < n * n; ++i) covariance[i] += element.C[i];
     symmetrise(s_, covariance);
     psd_root(s_, d_, covariance, root);
+    standstill_.look(covariance);
     return element.log_scale + exponent / 2;
   }
 
   // left | right ~ N(gain right + offset, backward), after `advance`.
   void reverse() {
+    const int n = s_.n();
+    if (!still) reverse_matrices();
+    apply(s_, gain, mean, offset);
+    for (int i = 0; i < n; ++i) offset[i] = updated_mean[i] - offset[i];
+  }
+
+  Element<N> element;
+  double *mean, *covariance, *root, *updated_mean, *updated, *gain, *offset, *backward;
+  bool still = false;  // the last step moved means only
+
+ private:
+  void reverse_matrices() {
     const int n = s_.n();
     double *keep = work_, *product = work_ + n * n, *other = work_ + 2 * n * n,
            *spare = work_ + 3 * n * n;
@@ -177,18 +254,14 @@ class Filter {
     mul_nt(s_, product, gain, other, spare);
     for (int i = 0; i < n * n; ++i) backward[i] += other[i];
     symmetrise(s_, backward);
-    apply(s_, gain, mean, offset);
-    for (int i = 0; i < n; ++i) offset[i] = updated_mean[i] - offset[i];
   }
 
-  Element<N> element;
-  double *mean, *covariance, *root, *updated_mean, *updated, *gain, *offset, *backward;
-
- private:
   Dim<N> s_;
   int d_, n_;
   Room room_;
+  Standstill standstill_;
   double *moved_, *pull_, *ahead_, *work_;
+  double log_det_ = 0;
 };
 
 struct Sweep {
@@ -222,22 +295,34 @@ struct Sweep {
   template <int N>
   void go_back(Dim<N> s) const {
     const int d = s.exact(chain.d), n = s.n();
-    Room room(6 * n * n + 3 * n);
-    double *gain = room.take(n * n), *left = room.take(n * n), *right = room.take(n * n),
-           *cross = room.take(n * n), *carried = room.take(n * n), *work = room.take(n * n);
+    const size_t square = sizeof(double) * n * n;
+    Room room(7 * n * n + 3 * n);
+    double *gain = room.take(n * n), *backward = room.take(n * n), *left = room.take(n * n),
+           *right = room.take(n * n), *cross = room.take(n * n), *carried = room.take(n * n),
+           *work = room.take(n * n);
     double *mean = room.take(n), *offset = room.take(n), *moved = room.take(n);
-    std::memset(right, 0, sizeof(double) * n * n);
+    Standstill standstill(n);
+    std::memset(right, 0, square);
     std::memset(mean, 0, sizeof(double) * n);
     for (int64_t m = chain.intervals - 1; m >= 0; --m) {
       double* pair = pair_covariance + m * 4 * d * d;
       double* means = pair_mean + m * 2 * d;
-      load_matrix(pair, d, d, d, n, gain);
-      load_matrix(pair + d * d, d, d, d, n, left);
+      load_matrix(pair, d, d, d, n, work);
+      load_matrix(pair + d * d, d, d, d, n, carried);
       load_vector(means, d, n, offset);
-      mul(s, gain, right, cross);
-      mul_nt(s, cross, gain, carried, work);
-      symmetrise(s, carried);
-      for (int i = 0; i < n * n; ++i) left[i] += carried[i];
+      const bool repeated = m + 1 < chain.intervals && same(work, gain, n * n) &&
+                            same(carried, backward, n * n);
+      if (standstill.step(repeated)) {
+        std::memcpy(left, right, square);
+      } else {
+        std::memcpy(gain, work, square);
+        std::memcpy(backward, carried, square);
+        mul(s, gain, right, cross);
+        mul_nt(s, cross, gain, carried, work);
+        symmetrise(s, carried);
+        for (int i = 0; i < n * n; ++i) left[i] = backward[i] + carried[i];
+        standstill.look(left);
+      }
       apply(s, gain, mean, moved);
       for (int i = 0; i < d; ++i) {
         for (int j = 0; j < d; ++j) {
@@ -270,6 +355,7 @@ struct LaterSites {
   template <int N>
   void run(Dim<N> s) const {
     const int n = s.n();
+    const size_t square = size_t(d) * d;
     Room room(4 * n * n + n);
     double *P = room.take(n * n), *root = room.take(n * n), *shrink = room.take(n * n),
            *work = room.take(n * n), *shift = room.take(n);
@@ -281,21 +367,27 @@ struct LaterSites {
         std::fill(curvature, curvature + d * d, 0.0);
         return;
       }
-      load_matrix(before_covariance + (m + 1) * d * d, d, d, d, n, P);
-      psd_root(s, d, P, root);
-      const double* pair = pair_covariance + m * 4 * d * d;
-      std::memset(shift, 0, sizeof(double) * n);
-      std::memset(shrink, 0, sizeof(double) * n * n);
-      for (int i = 0; i < d; ++i) {
-        shift[i] = pair_mean[m * 2 * d + d + i] - before_mean[(m + 1) * d + i];
-        for (int j = 0; j < d; ++j)
-          shrink[i * n + j] = P[i * n + j] - pair[(d + i) * 2 * d + d + j];
+      const double* before = before_covariance + (m + 1) * square;
+      const double* pair = pair_covariance + m * 4 * square;
+      // Covariances of equal pairs are equal, too.
+      const bool repeated = m > 0 && same(before, before - square, square) &&
+                            same(pair, pair - 4 * square, 4 * square);
+      if (!repeated) {
+        load_matrix(before, d, d, d, n, P);
+        psd_root(s, d, P, root);
+        std::memset(shrink, 0, sizeof(double) * n * n);
+        for (int i = 0; i < d; ++i)
+          for (int j = 0; j < d; ++j)
+            shrink[i * n + j] = P[i * n + j] - pair[(d + i) * 2 * d + d + j];
+        psd_divide(s, root, shrink);
+        transpose(s, shrink, work);
+        psd_divide(s, root, work);
+        symmetrise(s, work);
       }
+      std::memset(shift, 0, sizeof(double) * n);
+      for (int i = 0; i < d; ++i)
+        shift[i] = pair_mean[m * 2 * d + d + i] - before_mean[(m + 1) * d + i];
       psd_divide_vector(s, root, shift);
-      psd_divide(s, root, shrink);
-      transpose(s, shrink, work);
-      psd_divide(s, root, work);
-      symmetrise(s, work);
       for (int i = 0; i < d; ++i) {
         r[i] = shift[i];
         for (int j = 0; j < d; ++j)
@@ -585,7 +677,10 @@ struct Samples {
         filter.reverse();
         double* place = kept.data() + m * row;
         std::memcpy(place, filter.gain, sizeof(double) * n * n);
-        psd_root(s, d, filter.backward, place + n * n);
+        if (filter.still)
+          std::memcpy(place + n * n, place + n * n - row, sizeof(double) * n * n);
+        else
+          psd_root(s, d, filter.backward, place + n * n);
         std::memcpy(place + 2 * n * n, filter.offset, sizeof(double) * n);
       }
     }

@@ -159,7 +159,9 @@ def _begin(model: GP, data: Observations, shape: Geometry, guess: Latent) -> Pro
     precision = jnp.maximum(-2 * start.curvature, 0.0)
     linear = start.slope + precision * (guess - prior_mean(model, data.user_nodes))
     _, swept = _sweep(model, shape, linear, precision)
-    return Propagating(linear, precision, swept.marginals, jnp.zeros((), int), jnp.asarray(jnp.inf))
+    return Propagating(
+        linear, precision, swept.marginals, jnp.zeros((), int), jnp.inf * jnp.ones(())
+    )
 
 
 def _step(
@@ -176,7 +178,7 @@ def _step(
         _relative(new_linear, state.linear), _relative(new_precision, state.precision)
     )
     moved = Propagating(new_linear, new_precision, swept.marginals, state.steps + 1, change)
-    stuck = state._replace(steps=state.steps + 1, change=jnp.asarray(jnp.nan))
+    stuck = state._replace(steps=state.steps + 1, change=jnp.nan * jnp.ones(()))
     sound = jnp.isfinite(jnp.sum(swept.marginals.covariance)) & jnp.isfinite(change)
     kept: Propagating = jax.tree.map(lambda a, b: jnp.where(sound, a, b), moved, stuck)
     return kept
