@@ -34,9 +34,15 @@ from stategp._fitting import (
 from stategp._forecasting import Effect, Event, Forecaster, ForecastWarning, Holidays
 from stategp._inference import Certificate, CheckpointWarning, FitResult, Outcome
 from stategp._many import ManyPosteriors, fit_many
-from stategp._models import GP, AdditiveGP, DeepGP, Layer
+from stategp._models import GP, AdditiveGP, DeepGP, Layer, MultiOutputGP
 from stategp._native import describe_runtime
-from stategp._posteriors import AdditivePosterior, DeepPosterior, Filter, Posterior
+from stategp._posteriors import (
+    AdditivePosterior,
+    DeepPosterior,
+    Filter,
+    MultiOutputPosterior,
+    Posterior,
+)
 from stategp._streams import Stream, stream, summarise
 from stategp.parameters import Parameter, fixed, parameter
 
@@ -84,6 +90,8 @@ __all__ = [
     "Learned",
     "LogPosterior",
     "ManyPosteriors",
+    "MultiOutputGP",
+    "MultiOutputPosterior",
     "NotConvergedWarning",
     "Outcome",
     "Parameter",

@@ -20,6 +20,7 @@ from stategp._data._observations import (
     relative_inputs,
     traced_inputs,
 )
+from stategp._data._outputs import Outputs, observe_several, output_numbers
 from stategp._data._packing import one_if_equal, pack_moments, pack_rows, pad_observations
 from stategp._data._placed import PlacedRows
 from stategp._data._pooled import Pooled, can_pool, pool
@@ -56,6 +57,7 @@ __all__ = [
     "Moments",
     "Observations",
     "Observed",
+    "Outputs",
     "PlacedRows",
     "Pooled",
     "Rows",
@@ -86,8 +88,10 @@ __all__ = [
     "observation_weights",
     "observe",
     "observe_more",
+    "observe_several",
     "observe_table",
     "one_if_equal",
+    "output_numbers",
     "pack_moments",
     "pack_rows",
     "pad_observations",

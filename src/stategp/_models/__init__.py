@@ -6,6 +6,7 @@ from stategp._models._deep import DeepGP, Layer, Path, Stack
 from stategp._models._gp import GP, as_kernel, as_likelihood
 from stategp._models._latent import Latent, Values
 from stategp._models._mixed import MixedGP, check_family
+from stategp._models._outputs import MultiOutputGP
 from stategp._models._prior import prior_states
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Latent",
     "Layer",
     "MixedGP",
+    "MultiOutputGP",
     "Path",
     "Stack",
     "Values",
