@@ -76,9 +76,14 @@ class PlacedRows(eqx.Module):
 
     def take(self, at: Int[Array, " batch"], count: int) -> "PlacedRows":
         """Some of the first `count` rows, weighted so that they stand for all."""
-        columns = (self.x, self.places, self.y, self.extra, self.weights, self.guess)
-        x, places, y, extra, weights, guess = jax.tree.map(lambda column: column[at], columns)
-        return PlacedRows(x, places, y, extra, count / len(at) * weights, guess, self.origin)
+
+        def columns(rows: PlacedRows) -> Any:
+            return rows.x, rows.places, rows.y, rows.extra, rows.weights, rows.guess
+
+        taken = jax.tree.map(lambda column: column[at], columns(self))
+        weights = count / len(at) * taken[4]
+        batch: PlacedRows = eqx.tree_at(columns, self, (*taken[:4], weights, taken[5]))
+        return batch
 
     def _sum(self, values: Rows) -> Float[Array, ""]:
         return jnp.sum(self._weigh(values))
