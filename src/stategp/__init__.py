@@ -34,12 +34,13 @@ from stategp._fitting import (
 from stategp._forecasting import Effect, Event, Forecaster, ForecastWarning, Holidays
 from stategp._inference import Certificate, CheckpointWarning, FitResult, Outcome
 from stategp._many import ManyPosteriors, fit_many
-from stategp._models import GP, AdditiveGP, DeepGP, Layer, MultiOutputGP
+from stategp._models import GP, AdditiveGP, DeepGP, JointGP, Layer, MultiOutputGP
 from stategp._native import describe_runtime
 from stategp._posteriors import (
     AdditivePosterior,
     DeepPosterior,
     Filter,
+    JointPosterior,
     MultiOutputPosterior,
     Posterior,
 )
@@ -86,6 +87,8 @@ __all__ = [
     "GPClassifier",
     "GPRegressor",
     "Holidays",
+    "JointGP",
+    "JointPosterior",
     "Layer",
     "Learned",
     "LogPosterior",

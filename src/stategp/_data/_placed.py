@@ -16,6 +16,8 @@ from stategp._data._views import Expected, Origin
 from stategp._runtime import on_device, pad_last, padded_size
 
 Rows = Float[Array, " rows"]
+Functions = Float[Array, "rows *functions"]  # one number for a row, unless it reads several
+Spread = Float[Array, "rows ..."]  # a variance for a row, or a covariance matrix
 
 
 class PlacedRows(eqx.Module):
@@ -26,7 +28,7 @@ class PlacedRows(eqx.Module):
     y: Rows
     extra: Rows
     weights: Rows
-    guess: Rows  # what each observation says of f, to start from
+    guess: Functions  # what each observation says of f, to start from
     origin: Origin
 
     @staticmethod
@@ -58,7 +60,7 @@ class PlacedRows(eqx.Module):
         return jnp.sum(self.weights)
 
     def expected(
-        self, likelihood: Any, mean: Rows, variance: Rows, *, clip: bool = False
+        self, likelihood: Any, mean: Functions, variance: Spread, *, clip: bool = False
     ) -> Expected:
         """Σ E[log p(y | f)], and its derivatives in the mean and variance of f, row by row."""
         value, slope, curvature = likelihood.expected_slopes(self.y, mean, variance, self.extra)
@@ -66,7 +68,7 @@ class PlacedRows(eqx.Module):
             curvature = jnp.minimum(curvature, 0.0)
         return Expected(self._sum(value), self._weigh(slope), self._weigh(curvature))
 
-    def log_density(self, likelihood: Any, mean: Rows, variance: Rows) -> Float[Array, ""]:
+    def log_density(self, likelihood: Any, mean: Functions, variance: Spread) -> Float[Array, ""]:
         """Σ E[log p(y | f)]."""
         return self._sum(likelihood.expected_log_density(self.y, mean, variance, self.extra))
 
@@ -88,5 +90,6 @@ class PlacedRows(eqx.Module):
     def _sum(self, values: Rows) -> Float[Array, ""]:
         return jnp.sum(self._weigh(values))
 
-    def _weigh(self, values: Rows) -> Rows:
-        return jnp.where(self.weights > 0, self.weights * values, 0.0)
+    def _weigh(self, values: Spread) -> Spread:
+        weights = self.weights.reshape(-1, *[1] * (values.ndim - 1))
+        return jnp.where(weights > 0, weights * values, 0.0)

@@ -101,7 +101,8 @@ def check_mixed(posterior: MixedPosterior) -> None:
     for name, part in (("sites", posterior.sites), ("marginals", posterior.marginals)):
         if _shapes(part) != wanted:
             raise ValueError(f"its {name} are not those of its processes and inducing locations")
-    _equal_lengths("observations", y=posterior.data.y, places=posterior.places)
+    for column in jax.tree.leaves(posterior.places):
+        _equal_lengths("observations", y=posterior.data.y, places=column)
 
 
 def _shapes(parts: Any) -> list[tuple[int, ...]]:

@@ -7,7 +7,7 @@ from stategp import chain, kernels, likelihoods, means, priors
 from stategp._data import GaussianSums, Observations, Stretches, Summarised, Summary, Table, Tallies
 from stategp._files import allow, check_when_read
 from stategp._inference import Certificate, FitResult, Group, NodeSites, Outcome
-from stategp._models import GP, AdditiveGP, DeepGP, Layer, MultiOutputGP, Stack
+from stategp._models import GP, AdditiveGP, DeepGP, JointGP, Layer, MultiOutputGP, Stack
 from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._consistency import (
     check_additive,
@@ -22,6 +22,7 @@ from stategp._posteriors._consistency import (
 )
 from stategp._posteriors._deep import DeepPosterior
 from stategp._posteriors._filter import Filter, check_filter
+from stategp._posteriors._joint import JointPosterior
 from stategp._posteriors._outputs import MultiOutputPosterior
 from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain
@@ -31,9 +32,10 @@ from stategp.parameters import Parameter
 
 def allow_all() -> None:
     """Let files name every class that posteriors consist of."""
-    allow(answers=(Posterior, AdditivePosterior, MultiOutputPosterior))
+    allow(answers=(Posterior, AdditivePosterior, MultiOutputPosterior, JointPosterior))
     allow(answers=(DeepPosterior, Filter, Summary))
-    allow(Parameter, GP, AdditiveGP, MultiOutputGP, Layer, Stack, Observations, Table)
+    allow(Parameter, GP, AdditiveGP, MultiOutputGP, JointGP, Layer, Stack)
+    allow(Observations, Table)
     allow(Summarised, Stretches, GaussianSums, Tallies)
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
     allow(chain.Sites, chain.PairMarginals, FilterState)
@@ -49,6 +51,7 @@ def allow_all() -> None:
             Posterior: check_posterior,
             AdditivePosterior: check_additive,
             MultiOutputPosterior: check_mixed,
+            JointPosterior: check_mixed,
             DeepPosterior: check_deep,
             Filter: check_filter,
         }
