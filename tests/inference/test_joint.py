@@ -129,6 +129,7 @@ def test_hyperparameters_are_learned_and_files_hold_it(tmp_path):
     fitted.save(tmp_path / "joint.stategp")
     again = sg.load(tmp_path / "joint.stategp")
     np.testing.assert_array_equal(again.predict_f(x)[0], fitted.predict_f(x)[0])
+    assert len(fitted.plot().axes) == 3
 
 
 def test_what_makes_no_sense_is_refused(posterior):

@@ -183,7 +183,8 @@ def _with_chosen_inducing(
         except TooFastError:  # for a summary
             return float("nan")
 
-    return choose(start, data, auto, bound=bound, learn=learn, settings=settings)
+    chosen: Posterior = choose(start, data, auto, bound=bound, learn=learn, settings=settings)
+    return chosen
 
 
 def _additive(

@@ -5,10 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from stategp._posteriors import AdditivePosterior, DeepPosterior, MultiOutputPosterior
+from stategp._posteriors import (
+    AdditivePosterior,
+    DeepPosterior,
+    JointPosterior,
+    MultiOutputPosterior,
+)
 from stategp._story._account import Account, account
 from stategp._story._charts import Axis, Fill, Line, Panel, Rug, interval_name
-from stategp._story._outputs import output_panels
+from stategp._story._outputs import function_panels, output_panels
 from stategp._story._seasons import cycle_of, plan_season
 from stategp._story._story import Band
 
@@ -52,7 +57,7 @@ def portray(
     """
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, such as 0.95; got {level!r}")
-    if until is not None and not isinstance(posterior, MultiOutputPosterior):
+    if until is not None and not isinstance(posterior, MultiOutputPosterior | JointPosterior):
         raise ValueError("until is for posteriors along one input, which have forecasts")
     if isinstance(posterior, MultiOutputPosterior):
         panels = output_panels(posterior, float(level), until)
@@ -61,6 +66,14 @@ def portray(
         about = (
             f"Observations of each output, with the mean and the {interval_name(level)} of new "
             "ones."
+        )
+    elif isinstance(posterior, JointPosterior):
+        panels = function_panels(posterior, float(level), until)
+        observations = posterior.data.observed
+        name = "Observations and functions"
+        about = (
+            f"Observations with the mean and the {interval_name(level)} of new ones, and the "
+            "functions that they depend on."
         )
     elif isinstance(posterior, AdditivePosterior):
         panels = _effects(posterior, float(level))
