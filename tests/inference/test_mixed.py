@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 import stategp as sg
 from stategp._data import PlacedRows
 from stategp._inference import (
+    mixed_geometry,
     mixed_infer,
     mixed_moments,
     mixed_objective,
@@ -202,6 +203,26 @@ def test_the_means_of_a_product_of_processes_are_those_of_the_joint_one():
         state = infer(model, inducing)
         found[q] = predict(model, state.q.marginals, jnp.asarray(inducing), *new)
     np.testing.assert_allclose(found["joint"][0], found["product"][0], atol=1e-8)
+
+
+def test_rows_in_blocks_say_the_same(monkeypatch):
+    model, inducing = mixture("joint"), jnp.linspace(0.1, 2.9, 7)
+    marginals = infer(model, np.asarray(inducing)).q.marginals
+
+    def answers():
+        def look(model):
+            shape = mixed_geometry(model, rows(), inducing)
+            mean, variance = mixed_moments(shape, marginals)
+            sites = shape.groups[0].gather(mean[None], variance)
+            return jnp.sum(mean * variance), sites
+
+        (_, sites), slope = jax.jit(jax.value_and_grad(look, has_aux=True))(model)
+        return jax.tree.leaves((sites, slope))
+
+    whole = answers()
+    monkeypatch.setattr("stategp._inference._mixed._AT_ONCE", 1024)
+    for one, other in zip(whole, answers(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("q", ["joint", "product"])

@@ -40,6 +40,7 @@ from stategp.parameters import log_prior, with_vector
 Rows = Float[Array, " rows"]
 Functions = Float[Array, "rows *functions"]  # one number for a row, unless it reads several
 Spread = Float[Array, "rows ..."]  # a variance for a row, or a covariance matrix
+_AT_ONCE = 2**24  # numbers in matrices of rows that are held at a time
 GroupSites = tuple[Sites, ...]  # of each group, its chains along a first axis
 
 
@@ -51,13 +52,30 @@ class Strands(NamedTuple):
     weights: Float[Array, "chains pair rows"]
     residual: Float[Array, "chains rows"]
 
+    def _blocks(self, weights: Float[Array, "pair rows"], *columns: Rows) -> tuple[Array, ...]:
+        """Intervals, weights and columns of rows, so few at a time that a matrix for each fits."""
+        pair, rows = weights.shape
+        count = 1
+        while rows % (2 * count) == 0 and rows // count * pair**2 > _AT_ONCE:
+            count *= 2
+        spread = jnp.moveaxis(weights.reshape(pair, count, -1), 1, 0)
+        one_by_one = (column.reshape(count, -1) for column in (self.interval, *columns))
+        interval, *others = one_by_one
+        return interval, spread, *others
+
     def moments(
         self, pairs: PairMarginals
     ) -> tuple[Float[Array, "chains rows"], Float[Array, "chains rows"]]:
         """Mean and variance of what rows read of each chain."""
 
         def one(weights: Array, residual: Array, pair: PairMarginals) -> tuple[Array, Array]:
-            return Projection(self.interval, weights, (residual,)).marginals(pair)
+            @jax.checkpoint
+            def block(part: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+                return Projection(part[0], part[1], (part[2],)).marginals(pair)
+
+            parts = self._blocks(weights, residual)
+            mean, variance = jax.lax.map(block, parts) if len(parts[0]) > 1 else block(_only(parts))
+            return mean.reshape(-1), variance.reshape(-1)
 
         mean, variance = jax.vmap(one)(self.weights, self.residual, pairs)
         return mean, variance
@@ -73,9 +91,22 @@ class Strands(NamedTuple):
     def gather(self, linear: Float[Array, "chains rows"], precision: Rows) -> Sites:
         """The sites of every chain that sum factors exp(linear·f − ½ precision·f²) of all rows."""
 
+        intervals = self.transitions.A.shape[1]
+
         def one(weights: Array, linear: Array) -> Sites:
-            projection = Projection(self.interval, weights, ())
-            return projection.gather(linear, precision, self.transitions.A.shape[1])
+            def block(part: tuple[Array, ...]) -> Sites:
+                return Projection(part[0], part[1], ()).gather(part[2], part[3], intervals)
+
+            def add(total: Sites, part: tuple[Array, ...]) -> tuple[Sites, None]:
+                return jax.tree.map(jnp.add, total, block(part)), None
+
+            parts = self._blocks(weights, linear, precision)
+            if len(parts[0]) == 1:
+                return block(_only(parts))
+            pair = len(weights)
+            nothing = Sites(jnp.zeros((intervals, pair)), jnp.zeros((intervals, pair, pair)))
+            sites: Sites = jax.lax.scan(add, nothing, parts)[0]
+            return sites
 
         return jax.vmap(one)(self.weights, linear)
 
@@ -89,6 +120,10 @@ class Strands(NamedTuple):
             return projection.gather_linear(linear, self.transitions.A.shape[1])
 
         return jax.vmap(one)(self.weights, linear)
+
+
+def _only(parts: tuple[Array, ...]) -> Any:
+    return tuple(part[0] for part in parts)
 
 
 class MixedShape(NamedTuple):

@@ -20,7 +20,7 @@ from stategp._inference import (
 )
 from stategp._models import MixedGP, bare, prior_states
 from stategp._posteriors._pointwise import Points, by_blocks, padded
-from stategp._posteriors._prediction import Predicts, States
+from stategp._posteriors._prediction import Predicts, States, samples_to_draw
 from stategp._projection import project
 from stategp._runtime import (
     at_once,
@@ -77,12 +77,12 @@ class MixedPosterior(Predicts):
         """Joint samples of all processes; x is measured from the origin."""
         whole = padded(on_device(x))
         chains = self.padded_inducing, self.sites
-        negative = not self.model.concave
+        negative, several = not self.model.concave, samples_to_draw(count, len(whole))
         with finishing_compilations(forget=False):
             drawn = at_once(
-                lambda: _sample_processes(bare(self.model), *chains, key, whole, count, negative)
+                lambda: _sample_processes(bare(self.model), *chains, key, whole, several, negative)
             )
-        return np.asarray(drawn)[:, : len(x)]
+        return np.asarray(drawn)[:count, : len(x)]
 
     def _processes_moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of each process, a column for each."""
