@@ -73,6 +73,17 @@ class MixedPosterior(Predicts):
         mean, variance = by_blocks(block, x, *leaves)
         return mean, variance
 
+    def _offsets_at(self, x: np.ndarray, places: Any) -> np.ndarray:
+        """The mean functions in rows."""
+        plain, origin = bare(self.model), np.asarray(float(self.data.origin))
+        leaves, structure = jax.tree.flatten(places)
+        offsets: np.ndarray = by_blocks(
+            lambda x, *part: _offsets(plain, origin, x, jax.tree.unflatten(structure, part)),
+            x,
+            *leaves,
+        )
+        return offsets
+
     def _processes_at(self, key: PRNGKeyArray, x: np.ndarray, count: int) -> np.ndarray:
         """Joint samples of all processes; x is measured from the origin."""
         whole = padded(on_device(x))
@@ -123,6 +134,13 @@ def _moments(
 ) -> tuple[Float[Array, "points *functions"], Float[Array, "points ..."]]:
     mean, variance = mixed_moments(mixed_shape(model, x, places, inducing), marginals)
     return mean + model.offset(x + origin, places), variance
+
+
+@jax.jit
+def _offsets(
+    model: MixedGP, origin: Float[Array, ""], x: Points, places: Any
+) -> Float[Array, "points *functions"]:
+    return model.offset(x + origin, places)
 
 
 def _of_each(model: MixedGP, groups: Any) -> list[Any]:
