@@ -34,9 +34,16 @@ from stategp._fitting import (
 from stategp._forecasting import Effect, Event, Forecaster, ForecastWarning, Holidays
 from stategp._inference import Certificate, CheckpointWarning, FitResult, Outcome
 from stategp._many import ManyPosteriors, fit_many
-from stategp._models import GP, AdditiveGP, DeepGP, Layer
+from stategp._models import GP, AdditiveGP, DeepGP, JointGP, Layer, MultiOutputGP
 from stategp._native import describe_runtime
-from stategp._posteriors import AdditivePosterior, DeepPosterior, Filter, Posterior
+from stategp._posteriors import (
+    AdditivePosterior,
+    DeepPosterior,
+    Filter,
+    JointPosterior,
+    MultiOutputPosterior,
+    Posterior,
+)
 from stategp._streams import Stream, stream, summarise
 from stategp.parameters import Parameter, fixed, parameter
 
@@ -80,10 +87,14 @@ __all__ = [
     "GPClassifier",
     "GPRegressor",
     "Holidays",
+    "JointGP",
+    "JointPosterior",
     "Layer",
     "Learned",
     "LogPosterior",
     "ManyPosteriors",
+    "MultiOutputGP",
+    "MultiOutputPosterior",
     "NotConvergedWarning",
     "Outcome",
     "Parameter",

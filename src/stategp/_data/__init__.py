@@ -20,7 +20,9 @@ from stategp._data._observations import (
     relative_inputs,
     traced_inputs,
 )
+from stategp._data._outputs import Outputs, observe_several, output_numbers
 from stategp._data._packing import one_if_equal, pack_moments, pack_rows, pad_observations
+from stategp._data._placed import PlacedRows
 from stategp._data._pooled import Pooled, can_pool, pool
 from stategp._data._stretches import PER_LENGTHSCALE, Stretches
 from stategp._data._summarised import Summarised
@@ -55,6 +57,8 @@ __all__ = [
     "Moments",
     "Observations",
     "Observed",
+    "Outputs",
+    "PlacedRows",
     "Pooled",
     "Rows",
     "Stretches",
@@ -84,8 +88,10 @@ __all__ = [
     "observation_weights",
     "observe",
     "observe_more",
+    "observe_several",
     "observe_table",
     "one_if_equal",
+    "output_numbers",
     "pack_moments",
     "pack_rows",
     "pad_observations",

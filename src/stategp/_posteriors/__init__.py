@@ -5,7 +5,10 @@ from stategp._posteriors._at_points import PATTERN, Seen, component_moments, rea
 from stategp._posteriors._consistency import check_posterior
 from stategp._posteriors._deep import DeepPosterior
 from stategp._posteriors._filter import Filter
+from stategp._posteriors._joint import JointPosterior
 from stategp._posteriors._marginals import Marginals, marginals_at
+from stategp._posteriors._mixed import MixedPosterior
+from stategp._posteriors._outputs import MultiOutputPosterior
 from stategp._posteriors._pointwise import Points, by_blocks, check_levels, padded, per_point
 from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain, Predicts, summands_of
@@ -19,7 +22,10 @@ __all__ = [
     "Chain",
     "DeepPosterior",
     "Filter",
+    "JointPosterior",
     "Marginals",
+    "MixedPosterior",
+    "MultiOutputPosterior",
     "Points",
     "Posterior",
     "Predicts",

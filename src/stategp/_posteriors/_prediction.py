@@ -108,7 +108,7 @@ class Predicts(Shown):
         f_key, y_key = _two_keys(as_key(key))
         f = self.sample_f(f_key, x_new, num_samples)
         extra = np.broadcast_to(self._extra(f.shape[1], extras)[None], f.shape[:2])
-        return _observe(self.model.likelihood, y_key, f, extra)
+        return observe_samples(self.model.likelihood, y_key, f, extra)
 
     def _targets(self, y_new: Any, points: int) -> np.ndarray:
         return as_targets(y_new, points)
@@ -123,14 +123,14 @@ def _two_keys(key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
     return one, other
 
 
-def _observe(
+def observe_samples(
     likelihood: Likelihood, key: PRNGKeyArray, f: Array, extra: np.ndarray
 ) -> Float[Array, "samples points"]:
     """An observation for every sample of f, drawn for few sizes as the samples are."""
     if is_traced((key, f)) or f.size == 0:
         return likelihood.sample(key, f, jnp.asarray(extra))
     points = padded_size(f.shape[1])
-    shape = (_samples_to_draw(len(f), points), points)
+    shape = (samples_to_draw(len(f), points), points)
     more = [(0, shape[0] - f.shape[0]), (0, shape[1] - f.shape[1])]
     whole = np.pad(np.asarray(f), [*more, *[(0, 0)] * (f.ndim - 2)], mode="edge")
     with finishing_compilations(forget=False):
@@ -204,7 +204,7 @@ def sample(
 ) -> Float[Array, "samples points *latents"]:
     """Joint samples of f at points in any order."""
     whole, plain = padded(x), chain.bare
-    count = _samples_to_draw(num_samples, len(whole))
+    count = samples_to_draw(num_samples, len(whole))
     if is_traced((key, x)):
         return _sample(plain, key, whole, count, indefinite)[:num_samples, : len(x)]
     with finishing_compilations(forget=False):
@@ -213,7 +213,7 @@ def sample(
     return functions
 
 
-def _samples_to_draw(wanted: int, points: int) -> int:
+def samples_to_draw(wanted: int, points: int) -> int:
     """One of few numbers, if samples are cheap: 1, 4, 16, 64, …"""
     enough = 4 ** math.ceil(math.log(max(wanted, 1), 4) - 1e-9)
     return enough if enough * points <= _CHEAP else wanted

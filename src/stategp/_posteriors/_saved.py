@@ -7,12 +7,13 @@ from stategp import chain, kernels, likelihoods, means, priors
 from stategp._data import GaussianSums, Observations, Stretches, Summarised, Summary, Table, Tallies
 from stategp._files import allow, check_when_read
 from stategp._inference import Certificate, FitResult, Group, NodeSites, Outcome
-from stategp._models import GP, AdditiveGP, DeepGP, Layer, Stack
+from stategp._models import GP, AdditiveGP, DeepGP, JointGP, Layer, MultiOutputGP, Stack
 from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._consistency import (
     check_additive,
     check_chain,
     check_deep,
+    check_mixed,
     check_observations,
     check_posterior,
     check_summary,
@@ -21,6 +22,8 @@ from stategp._posteriors._consistency import (
 )
 from stategp._posteriors._deep import DeepPosterior
 from stategp._posteriors._filter import Filter, check_filter
+from stategp._posteriors._joint import JointPosterior
+from stategp._posteriors._outputs import MultiOutputPosterior
 from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain
 from stategp._posteriors._stepping import FilterState
@@ -29,8 +32,10 @@ from stategp.parameters import Parameter
 
 def allow_all() -> None:
     """Let files name every class that posteriors consist of."""
-    allow(answers=(Posterior, AdditivePosterior, DeepPosterior, Filter, Summary))
-    allow(Parameter, GP, AdditiveGP, Layer, Stack, Observations, Table)
+    allow(answers=(Posterior, AdditivePosterior, MultiOutputPosterior, JointPosterior))
+    allow(answers=(DeepPosterior, Filter, Summary))
+    allow(Parameter, GP, AdditiveGP, MultiOutputGP, JointGP, Layer, Stack)
+    allow(Observations, Table)
     allow(Summarised, Stretches, GaussianSums, Tallies)
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
     allow(chain.Sites, chain.PairMarginals, FilterState)
@@ -45,6 +50,8 @@ def allow_all() -> None:
             Chain: check_chain,
             Posterior: check_posterior,
             AdditivePosterior: check_additive,
+            MultiOutputPosterior: check_mixed,
+            JointPosterior: check_mixed,
             DeepPosterior: check_deep,
             Filter: check_filter,
         }
