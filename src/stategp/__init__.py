@@ -17,7 +17,7 @@ from stategp._runtime import keep_compiled_programs
 
 keep_compiled_programs()
 
-from stategp import chain, data, kernels, likelihoods, means, metrics, priors
+from stategp import chain, data, kernels, likelihoods, means, metrics, priors, spatial
 from stategp._data import Summary
 from stategp._expressions import parse_kernel, write_kernel
 from stategp._files import load, register
@@ -110,6 +110,7 @@ __all__ = [
     "priors",
     "register",
     "report",
+    "spatial",
     "stream",
     "summarise",
     "write_kernel",
