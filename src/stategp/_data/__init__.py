@@ -21,6 +21,7 @@ from stategp._data._observations import (
     traced_inputs,
 )
 from stategp._data._packing import one_if_equal, pack_moments, pack_rows, pad_observations
+from stategp._data._placed import PlacedRows
 from stategp._data._pooled import Pooled, can_pool, pool
 from stategp._data._stretches import PER_LENGTHSCALE, Stretches
 from stategp._data._summarised import Summarised
@@ -55,6 +56,7 @@ __all__ = [
     "Moments",
     "Observations",
     "Observed",
+    "PlacedRows",
     "Pooled",
     "Rows",
     "Stretches",

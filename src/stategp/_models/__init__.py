@@ -5,6 +5,7 @@ from stategp._models._bare import bare
 from stategp._models._deep import DeepGP, Layer, Path, Stack
 from stategp._models._gp import GP, as_kernel, as_likelihood
 from stategp._models._latent import Latent, Values
+from stategp._models._mixed import MixedGP, check_family
 from stategp._models._prior import prior_states
 
 __all__ = [
@@ -13,11 +14,13 @@ __all__ = [
     "DeepGP",
     "Latent",
     "Layer",
+    "MixedGP",
     "Path",
     "Stack",
     "Values",
     "as_kernel",
     "as_likelihood",
     "bare",
+    "check_family",
     "prior_states",
 ]

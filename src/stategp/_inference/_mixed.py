@@ -1,0 +1,376 @@
+"""Inference where observations read mixtures of independent processes.
+
+Given the two states around x, process l says N(w_l · pair_l, r_l) about g_l(x), so that a row with
+coefficients C reads N(Σ_l C_l w_l · pair_l, Σ_l C_l² r_l + e): weights and a residual as those of a
+single process have. With q="joint" the states of all processes are stacked into one, and the chain
+of these is treated as any other. With q="product" there is a chain for each. Every chain would
+then rather have precision C_l² W of g_l, W = −2h, in which the others have no say; the linear terms
+depend on the means of all, which move together (`_together`).
+
+Chains with states of one size are computed side by side, along a first axis.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from stategp._data import Expected, PlacedRows
+from stategp._inference._bound import Q, States, rounding_of, unless_lost
+from stategp._inference._natural import MOST_STEPS, TOLERANCE, Settling, begin, settle
+from stategp._inference._together import means_together
+from stategp._models import MixedGP
+from stategp._projection import Projection, project
+from stategp.chain import (
+    PairMarginals,
+    Sites,
+    Swept,
+    Transitions,
+    expected_log_sites,
+    local_log_normaliser,
+    prior_transitions,
+    sweep,
+)
+from stategp.parameters import log_prior, with_vector
+
+Rows = Float[Array, " rows"]
+GroupSites = tuple[Sites, ...]  # of each group, its chains along a first axis
+
+
+class Strands(NamedTuple):
+    """Chains with states of one size: their priors, and what rows read of their pairs of states."""
+
+    transitions: Transitions  # along a first axis
+    interval: Int[Array, " rows"]
+    weights: Float[Array, "chains pair rows"]
+    residual: Float[Array, "chains rows"]
+
+    def moments(
+        self, pairs: PairMarginals
+    ) -> tuple[Float[Array, "chains rows"], Float[Array, "chains rows"]]:
+        """Mean and variance of what rows read of each chain."""
+
+        def one(weights: Array, residual: Array, pair: PairMarginals) -> tuple[Array, Array]:
+            return Projection(self.interval, weights, (residual,)).marginals(pair)
+
+        mean, variance = jax.vmap(one)(self.weights, self.residual, pairs)
+        return mean, variance
+
+    def means(self, pairs: Float[Array, "chains intervals pair"]) -> Float[Array, "chains rows"]:
+        """What rows read of each chain, from the means of its states."""
+
+        def one(weights: Array, pair: Array) -> Array:
+            return Projection(self.interval, weights, ()).means(pair)
+
+        return jax.vmap(one)(self.weights, pairs)
+
+    def gather(self, linear: Float[Array, "chains rows"], precision: Rows) -> Sites:
+        """The sites of every chain that sum factors exp(linear·f − ½ precision·f²) of all rows."""
+
+        def one(weights: Array, linear: Array) -> Sites:
+            projection = Projection(self.interval, weights, ())
+            return projection.gather(linear, precision, self.transitions.A.shape[1])
+
+        return jax.vmap(one)(self.weights, linear)
+
+    def gather_linear(
+        self, linear: Float[Array, "chains rows"]
+    ) -> Float[Array, "chains intervals pair"]:
+        """The linear part of `gather`."""
+
+        def one(weights: Array, linear: Array) -> Array:
+            projection = Projection(self.interval, weights, ())
+            return projection.gather_linear(linear, self.transitions.A.shape[1])
+
+        return jax.vmap(one)(self.weights, linear)
+
+
+class MixedShape(NamedTuple):
+    """The priors of all chains, what rows read of them, and what rows have on their own."""
+
+    groups: tuple[Strands, ...]
+    extra: Rows
+
+    @property
+    def chains(self) -> int:
+        """How many there are."""
+        return sum(len(group.weights) for group in self.groups)
+
+
+def mixed_geometry(model: MixedGP, rows: PlacedRows, inducing: States) -> MixedShape:
+    """Everything that depends on the kernels, on where the rows are, and on what they read."""
+    return mixed_shape(model, rows.x, rows.places, inducing)
+
+
+def mixed_shape(model: MixedGP, x: Rows, places: Any, inducing: States) -> MixedShape:
+    """The same for rows that need not have been observed."""
+    coefficients = model.coefficients(places)
+    priors, projections = _each_kernel(model, x, inducing)
+    interval = projections[0].interval
+    reads = []
+    for number, projection in enumerate(projections):
+        own = coefficients[:, number]
+        residual = sum(projection.residual[1:], start=projection.residual[0])
+        reads.append((own[None] * projection.rows, own**2 * residual))
+    groups = []
+    for members in chain_members(model):
+        if model.q == "joint":
+            prior = _stacked([priors[i] for i in members])
+            weights = _stacked_weights([reads[i][0] for i in members])[None]
+            residual = sum((reads[i][1] for i in members[1:]), start=reads[members[0]][1])[None]
+        else:
+            prior = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(priors[i] for i in members))
+            weights = jnp.stack([reads[i][0] for i in members])
+            residual = jnp.stack([reads[i][1] for i in members])
+        groups.append(Strands(prior, interval, weights, residual))
+    return MixedShape(tuple(groups), model.extra_variance(places))
+
+
+def chain_members(model: MixedGP) -> tuple[tuple[int, ...], ...]:
+    """The processes of every group: stacked into one chain, or each a chain of its own."""
+    if model.q == "joint":
+        return (tuple(range(len(model.kernels))),)
+    alike: dict[int, list[int]] = {}
+    for number, kernel in enumerate(model.kernels):
+        alike.setdefault(kernel.state_dim, []).append(number)
+    return tuple(tuple(members) for members in alike.values())
+
+
+def _each_kernel(
+    model: MixedGP, x: Rows, inducing: States
+) -> tuple[list[Transitions], list[Projection]]:
+    """Prior and projection of every process; those with the very same kernel share them."""
+    known: dict[int, tuple[Transitions, Projection]] = {}
+    for kernel in model.kernels:
+        if id(kernel) not in known:
+            prior = prior_transitions(kernel, inducing)
+            known[id(kernel)] = prior, project(kernel, inducing, x, prior)
+    both = [known[id(kernel)] for kernel in model.kernels]
+    return [prior for prior, _ in both], [projection for _, projection in both]
+
+
+def _stacked(priors: list[Transitions]) -> Transitions:
+    """Block-diagonal matrices, with a first axis of one chain."""
+
+    def diagonal(blocks: list[Array]) -> Array:
+        dims = [block.shape[-1] for block in blocks]
+        total, start = jnp.zeros((1, len(blocks[0]), sum(dims), sum(dims))), 0
+        for block, dim in zip(blocks, dims, strict=True):
+            end = start + dim
+            total = total.at[0, :, start:end, start:end].set(block)
+            start = end
+        return total
+
+    return Transitions(diagonal([p.A for p in priors]), diagonal([p.Q for p in priors]))
+
+
+def _stacked_weights(weights: list[Float[Array, "_ rows"]]) -> Float[Array, "pair rows"]:
+    """The left states of all processes, then the right ones."""
+    halves = [jnp.split(w, 2) for w in weights]
+    return jnp.concatenate([left for left, _ in halves] + [right for _, right in halves])
+
+
+# --- the bound ---------------------------------------------------------------------------------
+
+
+def sweep_groups(shape: MixedShape, sites: GroupSites, indefinite: bool) -> tuple[Swept, ...]:
+    """Every chain of every group."""
+    return tuple(
+        jax.vmap(lambda a, b: sweep(a, b, indefinite=indefinite))(group.transitions, site)
+        for group, site in zip(shape.groups, sites, strict=True)
+    )
+
+
+def mixed_moments(shape: MixedShape, marginals: tuple[PairMarginals, ...]) -> tuple[Rows, Rows]:
+    """Mean (without the mean function) and variance of what every row reads."""
+    mean, variance = jnp.zeros_like(shape.extra), shape.extra
+    for group, pairs in zip(shape.groups, marginals, strict=True):
+        means, variances = group.moments(pairs)
+        mean, variance = mean + jnp.sum(means, axis=0), variance + jnp.sum(variances, axis=0)
+    return mean, variance
+
+
+def mixed_wanted(
+    shape: MixedShape, mean: Rows, expected: Expected, start: GroupSites, total: Float[Array, ""]
+) -> GroupSites:
+    """The sites that the data would rather have, all chains moving together."""
+    precision = -2 * expected.curvature
+    if shape.chains == 1:
+        linear = expected.slope + precision * mean
+        return (shape.groups[0].gather(linear[None], precision),)
+    return means_together(shape.groups, mean, expected.slope, precision, start, total)
+
+
+def mixed_alone(
+    shape: MixedShape, marginals: tuple[PairMarginals, ...], expected: Expected
+) -> GroupSites:
+    """The sites that the data would rather have of each chain, if the others stayed."""
+    precision = -2 * expected.curvature
+    return tuple(
+        group.gather(
+            expected.slope[None] + precision[None] * group.moments(pairs)[0],
+            precision,
+        )
+        for group, pairs in zip(shape.groups, marginals, strict=True)
+    )
+
+
+def mixed_evaluate(
+    model: MixedGP,
+    rows: PlacedRows,
+    shape: MixedShape,
+    sites: GroupSites,
+    *,
+    alone: bool = False,
+    target: bool = True,
+) -> Q:
+    """The bound at prior × sites. NaN where that is not a Gaussian.
+
+    The target is where all chains go together, or, if `alone`, each as if the others stayed.
+    """
+    swept = sweep_groups(shape, sites, not model.likelihood.log_concave)
+    marginals = tuple(one.marginals for one in swept)
+    mean, variance = mixed_moments(shape, marginals)
+    likelihood = model.likelihood_at(rows.places)
+    full_mean = mean + model.offset(rows.user_x, rows.places)
+    expected = rows.expected(likelihood, full_mean, variance, clip=model.likelihood.log_concave)
+    wanted = sites
+    if alone:
+        wanted = mixed_alone(shape, marginals, expected)
+    elif target:
+        wanted = mixed_wanted(shape, mean, expected, sites, rows.total)
+    parts = [expected.value]
+    for one, site in zip(swept, sites, strict=True):
+        logs = jax.vmap(expected_log_sites)(site, one.marginals)
+        parts += [jnp.sum(one.log_normaliser), -jnp.sum(logs)]
+    terms = jnp.stack(parts)
+    elbo = jnp.sum(terms)
+    rounding = rounding_of(terms, list(zip(sites, marginals, strict=True)))
+    searching = alone or not model.likelihood.conjugate
+    elbo = unless_lost(elbo, rounding, rows.total, rows.highest(likelihood), searching=searching)
+    return Q(sites, marginals, tuple(one.messages for one in swept), elbo, rounding, wanted)
+
+
+def mixed_gradient(model: MixedGP, rows: PlacedRows, shape: MixedShape, q: Q) -> Float[Array, ""]:
+    """The bound at q, as a function of `model` and `shape` with q held fixed.
+
+    `q` must come from values without derivatives (`stop_gradient`).
+    """
+    mean, variance = mixed_moments(shape, q.marginals)
+    mean = mean + model.offset(rows.user_x, rows.places)
+    here = jax.lax.stop_gradient((mean, variance))
+    likelihood = model.likelihood_at(rows.places)
+    expected = jax.lax.stop_gradient(rows.expected(likelihood, *here))
+    partial = rows.log_density(likelihood, *here)
+    partial += jnp.sum(expected.slope * mean) + jnp.sum(expected.curvature * variance)
+    for group, sites, messages in zip(shape.groups, q.sites, q.messages, strict=True):
+        local = jax.vmap(local_log_normaliser)(group.transitions, sites, messages)
+        partial += jnp.sum(local)
+    return q.elbo + partial - jax.lax.stop_gradient(partial)
+
+
+# --- searches ----------------------------------------------------------------------------------
+
+
+def no_group_sites(model: MixedGP, states: int) -> GroupSites:
+    """Sites that say nothing, for a number of inducing points."""
+
+    def several(members: tuple[int, ...]) -> Sites:
+        dims = [model.kernels[i].state_dim for i in members]
+        chains, dim = (1, sum(dims)) if model.q == "joint" else (len(dims), dims[0])
+        shape = (chains, states + 1, 2 * dim)
+        return Sites(jnp.zeros(shape), jnp.zeros((*shape, 2 * dim)))
+
+    return tuple(several(members) for members in chain_members(model))
+
+
+def mixed_first(
+    model: MixedGP, rows: PlacedRows, shape: MixedShape, nothing: GroupSites
+) -> GroupSites:
+    """The sites for f near what y points at; for Gaussian observations these are the optimum."""
+    likelihood = model.likelihood_at(rows.places)
+    uncertain = likelihood.guess_variance(rows.guess)
+    clip = model.likelihood.log_concave
+    expected = rows.expected(likelihood, rows.guess, uncertain, clip=clip)
+    centred = rows.guess - model.offset(rows.user_x, rows.places)
+    return mixed_wanted(shape, centred, expected, nothing, rows.total)
+
+
+def _search(
+    model: MixedGP, rows: PlacedRows, shape: MixedShape, warm: GroupSites, fresh: Any
+) -> Settling:
+    """The optimal q, from sites found before unless told to begin afresh."""
+    if model.likelihood.conjugate:
+        sites = mixed_first(model, rows, shape, warm)
+        q = mixed_evaluate(model, rows, shape, sites, target=False)
+        return Settling(q, jnp.ones(()), jnp.zeros(()), jnp.ones((), int), jnp.ones((), bool))
+    first = mixed_first(model, rows, shape, jax.tree.map(jnp.zeros_like, warm))
+    sites = jax.tree.map(lambda a, b: jnp.where(fresh, a, b), first, warm)
+    state = begin(model, rows, shape, sites, mixed_evaluate)
+    return settle(model, rows, shape, state, MOST_STEPS, TOLERANCE, mixed_evaluate)
+
+
+@jax.jit
+def mixed_objective(
+    vector: Float[Array, " parameters"],
+    model: MixedGP,
+    rows: PlacedRows,
+    inducing: States,
+    warm: GroupSites,
+    fresh: bool | Array,
+) -> tuple[Float[Array, ""], Float[Array, " parameters"], Settling]:
+    """The collapsed bound (plus the log prior), its gradient, and the q it belongs to.
+
+    q starts from the sites `warm`, or, if `fresh`, from what y points at.
+    """
+
+    def objective(vector: Float[Array, " parameters"]) -> tuple[Float[Array, ""], Settling]:
+        moved = with_vector(model, vector)
+        shape = mixed_geometry(moved, rows, inducing)
+        here = jax.lax.stop_gradient((moved, shape))
+        settled = jax.lax.stop_gradient(_search(here[0], rows, here[1], warm, fresh))
+        return mixed_gradient(moved, rows, shape, settled.q) + log_prior(moved), settled
+
+    (value, settled), gradient = jax.value_and_grad(objective, has_aux=True)(vector)
+    return value, gradient, settled
+
+
+@jax.jit
+def mixed_infer(
+    model: MixedGP, rows: PlacedRows, inducing: States, warm: GroupSites, fresh: bool | Array
+) -> Settling:
+    """The optimal q for the hyperparameters as they are, in one go."""
+    return _search(model, rows, mixed_geometry(model, rows, inducing), warm, fresh)
+
+
+@jax.jit
+def mixed_start(
+    model: MixedGP, rows: PlacedRows, inducing: States, warm: GroupSites | None
+) -> Settling:
+    """A search for q before its first step: from sites found before, or from what y points at."""
+    shape = mixed_geometry(model, rows, inducing)
+    if warm is None:
+        warm = mixed_first(model, rows, shape, no_group_sites(model, len(inducing)))
+    return begin(model, rows, shape, warm, mixed_evaluate)
+
+
+@jax.jit
+def mixed_steps(
+    model: MixedGP,
+    rows: PlacedRows,
+    inducing: States,
+    state: Settling,
+    steps: int | Int[Array, ""],
+    tolerance: float | Float[Array, ""],
+) -> Settling:
+    """At most so many further steps of q."""
+    shape = mixed_geometry(model, rows, inducing)
+    return settle(model, rows, shape, state, steps, tolerance, mixed_evaluate)
+
+
+@jax.jit
+def mixed_bound(model: MixedGP, rows: PlacedRows, inducing: States, sites: GroupSites) -> Q:
+    """The bound of given sites on all data."""
+    shape = mixed_geometry(model, rows, inducing)
+    return mixed_evaluate(model, rows, shape, sites, target=False)
