@@ -44,8 +44,8 @@ class PlacedRows(eqx.Module):
         columns: Any = (x, places, y, extra, weights, guess)
         columns = jax.tree.map(lambda column: pad_last(np.asarray(column), size), columns)
         counts = np.where(np.arange(size) < len(y), columns[4], 0.0)
-        columns = on_device((*columns[:4], counts, columns[5]))
-        return PlacedRows(*columns, origin)
+        columns = (*on_device((*columns[:4], counts, columns[5])), origin)
+        return PlacedRows(*columns)
 
     @property
     def user_x(self) -> Rows:

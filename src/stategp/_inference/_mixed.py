@@ -10,6 +10,7 @@ depend on the means of all, which move together (`_together`).
 Chains with states of one size are computed side by side, along a first axis.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -32,6 +33,7 @@ from stategp.chain import (
     prior_transitions,
     sweep,
 )
+from stategp.kernels import Kernel
 from stategp.parameters import log_prior, with_vector
 
 Rows = Float[Array, " rows"]
@@ -106,7 +108,13 @@ def mixed_geometry(model: MixedGP, rows: PlacedRows, inducing: States) -> MixedS
 def mixed_shape(model: MixedGP, x: Rows, places: Any, inducing: States) -> MixedShape:
     """The same for rows that need not have been observed."""
     coefficients = model.coefficients(places)
-    priors, projections = _each_kernel(model, x, inducing)
+
+    def both(kernel: Kernel) -> tuple[Transitions, Projection]:
+        prior = prior_transitions(kernel, inducing)
+        return prior, project(kernel, inducing, x, prior)
+
+    answers = _for_each(model, both)
+    priors, projections = [prior for prior, _ in answers], [there for _, there in answers]
     interval = projections[0].interval
     reads = []
     for number, projection in enumerate(projections):
@@ -114,13 +122,11 @@ def mixed_shape(model: MixedGP, x: Rows, places: Any, inducing: States) -> Mixed
         residual = sum(projection.residual[1:], start=projection.residual[0])
         reads.append((own[None] * projection.rows, own**2 * residual))
     groups = []
-    for members in chain_members(model):
+    for members, prior in zip(chain_members(model), _grouped(model, priors), strict=True):
         if model.q == "joint":
-            prior = _stacked([priors[i] for i in members])
             weights = _stacked_weights([reads[i][0] for i in members])[None]
             residual = sum((reads[i][1] for i in members[1:]), start=reads[members[0]][1])[None]
         else:
-            prior = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(priors[i] for i in members))
             weights = jnp.stack([reads[i][0] for i in members])
             residual = jnp.stack([reads[i][1] for i in members])
         groups.append(Strands(prior, interval, weights, residual))
@@ -137,17 +143,29 @@ def chain_members(model: MixedGP) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(members) for members in alike.values())
 
 
-def _each_kernel(
-    model: MixedGP, x: Rows, inducing: States
-) -> tuple[list[Transitions], list[Projection]]:
-    """Prior and projection of every process; those with the very same kernel share them."""
-    known: dict[int, tuple[Transitions, Projection]] = {}
-    for kernel in model.kernels:
+def mixed_priors(model: MixedGP, inducing: States) -> tuple[Transitions, ...]:
+    """The priors of all chains, group by group."""
+    return _grouped(model, _for_each(model, lambda kernel: prior_transitions(kernel, inducing)))
+
+
+def _for_each(model: MixedGP, function: Callable[[Kernel], Any]) -> list[Any]:
+    """A function of every kernel; processes with the very same object share the answer."""
+    known: dict[int, Any] = {}
+    kernels = model.kernels
+    for kernel in kernels:
         if id(kernel) not in known:
-            prior = prior_transitions(kernel, inducing)
-            known[id(kernel)] = prior, project(kernel, inducing, x, prior)
-    both = [known[id(kernel)] for kernel in model.kernels]
-    return [prior for prior, _ in both], [projection for _, projection in both]
+            known[id(kernel)] = function(kernel)
+    return [known[id(kernel)] for kernel in kernels]
+
+
+def _grouped(model: MixedGP, priors: list[Transitions]) -> tuple[Transitions, ...]:
+    """The priors of processes as those of chains."""
+    if model.q == "joint":
+        return (_stacked(priors),)
+    return tuple(
+        jax.tree.map(lambda *leaves: jnp.stack(leaves), *(priors[i] for i in members))
+        for members in chain_members(model)
+    )
 
 
 def _stacked(priors: list[Transitions]) -> Transitions:

@@ -9,6 +9,8 @@ from stategp._fitting._methods._deep import DeepGradient, DeepNatural
 from stategp._fitting._methods._gradient import Gradient
 from stategp._fitting._methods._laplace import Laplace
 from stategp._fitting._methods._logistic import Logistic
+from stategp._fitting._methods._mixed import MixedNatural
+from stategp._fitting._methods._mixed_first_order import MixedInMinibatches, MixedWithOptax
 from stategp._fitting._methods._natural import Natural
 from stategp._fitting._methods._natural_first_order import NaturalInMinibatches, NaturalWithOptax
 from stategp._fitting._methods._power_ep import PowerEP
@@ -26,6 +28,9 @@ METHODS: tuple[type[Method], ...] = (
     Logistic,
     AdditiveNatural,
     AdditiveInMinibatches,
+    MixedNatural,
+    MixedWithOptax,
+    MixedInMinibatches,
     DeepNatural,
     DeepGradient,
 )

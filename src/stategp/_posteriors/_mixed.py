@@ -1,0 +1,192 @@
+"""Posteriors of models whose observations read mixtures of several processes."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from stategp._data import Observations, relative_inputs
+from stategp._inference import (
+    Certificate,
+    FitResult,
+    GroupSites,
+    chain_members,
+    mixed_moments,
+    mixed_priors,
+    mixed_shape,
+)
+from stategp._models import MixedGP, bare, prior_states
+from stategp._posteriors._pointwise import Points, by_blocks, padded
+from stategp._posteriors._prediction import Predicts, States
+from stategp._projection import project
+from stategp._runtime import (
+    at_once,
+    finishing_compilations,
+    on_device,
+    refuse_traced,
+)
+from stategp.chain import PairMarginals, prior_transitions, sample_states
+
+Processes = Float[Array, "samples points processes"]
+
+
+class MixedPosterior(Predicts):
+    """The posterior of several processes, as chains of states at shared inducing locations.
+
+    With q="joint" there is one chain, of all their states; else one for each process. Sites and
+    marginals have a first axis for chains whose states are of one size.
+    """
+
+    model: eqx.AbstractVar[Any]
+    data: Observations  # all rows, in order of x
+    places: Any  # of the rows
+    padded_inducing: States  # measured from the origin, the last repeated up to one of few sizes
+    sites: GroupSites
+    marginals: tuple[PairMarginals, ...]
+    elbo: float
+    states: int = eqx.field(static=True)  # how many inducing locations there are
+    fit_result: FitResult | None = eqx.field(static=True, default=None)
+    certificate: Certificate | None = eqx.field(static=True, default=None)
+
+    @property
+    def inducing(self) -> np.ndarray:
+        """The inducing locations, in the user's units."""
+        return np.asarray(self.padded_inducing)[: self.states] + self.data.origin
+
+    def _points(self, name: str, x: Any) -> np.ndarray:
+        """Inputs measured from the origin."""
+        refuse_traced("the posterior", self)
+        return relative_inputs(name, x, self.data.origin)
+
+    def _moments_at(self, x: np.ndarray, places: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of f in rows; x is measured from the origin."""
+        plain, origin = bare(self.model), np.asarray(float(self.data.origin))
+        leaves, structure = jax.tree.flatten(places)
+
+        def block(x: Any, *leaves: Any) -> Any:
+            there = jax.tree.unflatten(structure, leaves)
+            return _moments(plain, self.marginals, self.padded_inducing, origin, x, there)
+
+        mean, variance = by_blocks(block, x, *leaves)
+        return mean, variance
+
+    def _processes_at(self, key: PRNGKeyArray, x: np.ndarray, count: int) -> np.ndarray:
+        """Joint samples of all processes; x is measured from the origin."""
+        whole = padded(on_device(x))
+        chains = self.padded_inducing, self.sites
+        negative = not self.model.likelihood.log_concave
+        with finishing_compilations(forget=False):
+            drawn = at_once(
+                lambda: _sample_processes(bare(self.model), *chains, key, whole, count, negative)
+            )
+        return np.asarray(drawn)[:, : len(x)]
+
+    def _processes_moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of each process, a column for each."""
+        plain = bare(self.model)
+        mean, variance = by_blocks(
+            lambda x: _process_moments(plain, self.marginals, self.padded_inducing, x), x
+        )
+        return mean, variance
+
+    def _told(self, what: str) -> str:
+        """A few lines for people."""
+        dims = [
+            sum(self.model.kernels[i].state_dim for i in members)
+            if self.model.q == "joint"
+            else self.model.kernels[members[0]].state_dim
+            for members in chain_members(self.model)
+            for _ in ([0] if self.model.q == "joint" else members)
+        ]
+        lines = [
+            what,
+            f"  {self.data.observed} observations, {self.states} inducing states of dimension "
+            + " and ".join(map(str, dims)),
+            f"  ELBO {self.elbo:.6g}",
+        ]
+        lines += [f"  {self.certificate}"] * (self.certificate is not None)
+        lines += [f"  fit {self.fit_result}"] * (self.fit_result is not None)
+        return "\n".join(lines)
+
+
+@jax.jit
+def _moments(
+    model: MixedGP,
+    marginals: tuple[PairMarginals, ...],
+    inducing: States,
+    origin: Float[Array, ""],
+    x: Points,
+    places: Any,
+) -> tuple[Points, Points]:
+    mean, variance = mixed_moments(mixed_shape(model, x, places, inducing), marginals)
+    return mean + model.offset(x + origin, places), variance
+
+
+def _of_each(model: MixedGP, groups: Any) -> list[Any]:
+    """What belongs to each process: the number of its group, its chain there, and its states."""
+    found: dict[int, tuple[Any, int, slice]] = {}
+    for group, members in zip(groups, chain_members(model), strict=True):
+        start = 0
+        for chain, number in enumerate(members):
+            dim = model.kernels[number].state_dim
+            if model.q == "joint":
+                found[number] = group, 0, slice(start, start + dim)
+                start += dim
+            else:
+                found[number] = group, chain, slice(0, dim)
+    return [found[number] for number in range(len(model.kernels))]
+
+
+@jax.jit
+def _process_moments(
+    model: MixedGP, marginals: tuple[PairMarginals, ...], inducing: States, x: Points
+) -> tuple[Float[Array, "points processes"], Float[Array, "points processes"]]:
+    columns = []
+    for kernel, (pairs, chain, span) in zip(model.kernels, _of_each(model, marginals), strict=True):
+        whole = pairs.mean.shape[-1] // 2
+        inside = np.arange(whole)[span]
+        at = np.concatenate([inside, inside + whole])
+        own = PairMarginals(
+            pairs.mean[chain][:, at], pairs.covariance[chain][:, at[:, None], at[None]]
+        )
+        projection = project(kernel, inducing, x, prior_transitions(kernel, inducing))
+        columns.append(projection.marginals(own))
+    mean, variance = (jnp.stack(list(those), axis=-1) for those in zip(*columns, strict=True))
+    return mean, variance
+
+
+@jax.jit(static_argnames=("num_samples", "indefinite"))
+def _sample_processes(
+    model: MixedGP,
+    inducing: States,
+    sites: GroupSites,
+    key: PRNGKeyArray,
+    x: Points,
+    num_samples: int,
+    indefinite: bool,
+) -> Processes:
+    """Prior samples of every process, corrected by what posterior samples of the states say."""
+    drawn = []
+    priors = mixed_priors(model, inducing)
+    for number, (prior, site) in enumerate(zip(priors, sites, strict=True)):
+        keys = jax.random.split(jax.random.fold_in(key, number), len(prior.A))
+        drawn.append(
+            jax.vmap(lambda p, s, k: sample_states(p, s, k, num_samples, indefinite=indefinite))(
+                prior, site, keys
+            )
+        )
+    functions = []
+    both = jnp.concatenate([x, inducing])
+    for number, (kernel, (states, chain, span)) in enumerate(
+        zip(model.kernels, _of_each(model, drawn), strict=True)
+    ):
+        own_key = jax.random.fold_in(key, len(drawn) + number)
+        before = prior_states(kernel, own_key, both, num_samples)
+        g = jnp.einsum("d,dsn->sn", kernel.emission(), before[..., : len(x)])
+        then = jnp.transpose(before[..., len(x) :], (1, 2, 0))
+        projection = project(kernel, inducing, x, prior_transitions(kernel, inducing))
+        functions.append(g + projection.conditional_mean(states[chain][..., span] - then))
+    return jnp.stack(functions, axis=-1)
