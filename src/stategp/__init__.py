@@ -34,9 +34,15 @@ from stategp._fitting import (
 from stategp._forecasting import Effect, Event, Forecaster, ForecastWarning, Holidays
 from stategp._inference import Certificate, CheckpointWarning, FitResult, Outcome
 from stategp._many import ManyPosteriors, fit_many
-from stategp._models import GP, AdditiveGP, DeepGP, Layer
+from stategp._models import GP, AdditiveGP, DeepGP, Layer, SpaceTimeGP
 from stategp._native import describe_runtime
-from stategp._posteriors import AdditivePosterior, DeepPosterior, Filter, Posterior
+from stategp._posteriors import (
+    AdditivePosterior,
+    DeepPosterior,
+    Filter,
+    Posterior,
+    SpaceTimePosterior,
+)
 from stategp._streams import Stream, stream, summarise
 from stategp.parameters import Parameter, fixed, parameter
 
@@ -89,6 +95,8 @@ __all__ = [
     "Parameter",
     "Posterior",
     "PowerEP",
+    "SpaceTimeGP",
+    "SpaceTimePosterior",
     "Stream",
     "Summary",
     "chain",

@@ -18,6 +18,7 @@ from stategp._fitting._locations import Learned, learn_locations, place_learned
 from stategp._fitting._methods import find_method
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import Settings, choose_settings
+from stategp._fitting._space_time import SpaceTimeTask, observed_in_space, place_times
 from stategp._fitting._task import check_noise
 from stategp._inference import (
     ChainSites,
@@ -28,10 +29,16 @@ from stategp._inference import (
     place_layers,
     starting_additive,
     starting_model,
+    starting_space_time,
     transfer_sites,
 )
-from stategp._models import GP, AdditiveGP, DeepGP
-from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
+from stategp._models import GP, AdditiveGP, DeepGP, SpaceTimeGP
+from stategp._posteriors import (
+    AdditivePosterior,
+    DeepPosterior,
+    Posterior,
+    SpaceTimePosterior,
+)
 from stategp._runtime import (
     Progress,
     finishing_compilations,
@@ -80,9 +87,9 @@ def answer(request: Request) -> Any:
     began = time.perf_counter()
     warm = request.model if isinstance(request.model, DeepPosterior) else None
     model = request.model if warm is None else warm.model
-    if not isinstance(model, GP | AdditiveGP | DeepGP):
+    if not isinstance(model, GP | AdditiveGP | SpaceTimeGP | DeepGP):
         raise ValueError(
-            "model must be an sg.GP, an sg.AdditiveGP or an sg.DeepGP, got "
+            "model must be an sg.GP, an sg.AdditiveGP, an sg.SpaceTimeGP or an sg.DeepGP, got "
             f"{type(model).__name__}: {model!r}"
         )
     refuse_traced("the model", model)
@@ -104,6 +111,8 @@ def answer(request: Request) -> Any:
                     posterior: Any = _series(model, request, settings, show)
                 case AdditiveGP():
                     posterior = _additive(model, request, settings, show)
+                case SpaceTimeGP():
+                    posterior = _space_time(model, request, settings, show)
                 case DeepGP():
                     posterior = _deep(model, warm, request, settings, show)
     finally:
@@ -198,6 +207,24 @@ def _additive(
     task = AdditiveTask.of(start, rows, inducing, settings, show)
     posterior: AdditivePosterior = settings.method.learn([start], task, None)
     return posterior if request.learn else dataclasses.replace(posterior, model=model)
+
+
+def _space_time(
+    model: SpaceTimeGP, request: Request, settings: Settings, show: Progress
+) -> SpaceTimePosterior:
+    data, places = observed_in_space(model, request.x, request.y, request.extras, request.weights)
+    placed = model.placed(places, seed=settings.seed)
+    start = request.open(placed, lambda: starting_space_time(placed, data, places))
+    check_noise(start, data.extra)
+    settings.method.check(start, data)
+    request.open_checkpoint(settings, (data, places))
+    inducing = place_times(request.inducing, data)
+    start = start.turned()
+    task = SpaceTimeTask.around(start, data, places, inducing, settings, show)
+    posterior: SpaceTimePosterior = settings.method.learn([start], task, None)
+    if request.learn:
+        return posterior
+    return dataclasses.replace(posterior, model=posterior.model.like(placed))
 
 
 def _deep(

@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int
 from stategp._data import Expected, PlacedRows
 from stategp._inference._bound import Q, States, rounding_of, unless_lost
 from stategp._inference._natural import MOST_STEPS, TOLERANCE, Settling, begin, settle
+from stategp._inference._separable import one_kernel, shared_prior, shared_reads
 from stategp._inference._together import means_together
 from stategp._models import MixedGP
 from stategp._projection import Projection, project
@@ -44,8 +45,8 @@ class Strands(NamedTuple):
     """Chains with states of one size: their priors, and what rows read of their pairs of states."""
 
     transitions: Transitions  # along a first axis
-    interval: Int[Array, " rows"]
-    weights: Float[Array, "chains pair rows"]
+    interval: Int[Array, " cells"]  # of each row, or of runs of rows that share one
+    weights: Float[Array, "chains pair *rows"]
     residual: Float[Array, "chains rows"]
 
     def moments(
@@ -54,7 +55,8 @@ class Strands(NamedTuple):
         """Mean and variance of what rows read of each chain."""
 
         def one(weights: Array, residual: Array, pair: PairMarginals) -> tuple[Array, Array]:
-            return Projection(self.interval, weights, (residual,)).marginals(pair)
+            own = residual.reshape(weights.shape[1:])
+            return Projection(self.interval, weights, (own,)).marginals(pair)
 
         mean, variance = jax.vmap(one)(self.weights, self.residual, pairs)
         return mean, variance
@@ -107,6 +109,9 @@ def mixed_geometry(model: MixedGP, rows: PlacedRows, inducing: States) -> MixedS
 
 def mixed_shape(model: MixedGP, x: Rows, places: Any, inducing: States) -> MixedShape:
     """The same for rows that need not have been observed."""
+    if one_kernel(model):
+        shared = Strands(*shared_reads(model, x, places, inducing))
+        return MixedShape((shared,), model.extra_variance(places))
     coefficients = model.coefficients(places)
 
     def both(kernel: Kernel) -> tuple[Transitions, Projection]:
@@ -145,6 +150,8 @@ def chain_members(model: MixedGP) -> tuple[tuple[int, ...], ...]:
 
 def mixed_priors(model: MixedGP, inducing: States) -> tuple[Transitions, ...]:
     """The priors of all chains, group by group."""
+    if one_kernel(model):
+        return (shared_prior(model, prior_transitions(model.kernels[0], inducing)),)
     return _grouped(model, _for_each(model, lambda kernel: prior_transitions(kernel, inducing)))
 
 

@@ -7,6 +7,7 @@ from stategp._models._gp import GP, as_kernel, as_likelihood
 from stategp._models._latent import Latent, Values
 from stategp._models._mixed import MixedGP, check_family
 from stategp._models._prior import prior_states
+from stategp._models._space_time import SpaceTimeGP, Spots
 
 __all__ = [
     "GP",
@@ -16,6 +17,8 @@ __all__ = [
     "Layer",
     "MixedGP",
     "Path",
+    "SpaceTimeGP",
+    "Spots",
     "Stack",
     "Values",
     "as_kernel",

@@ -6,7 +6,7 @@ variance is that of the kernel over time: a kernel over space is 1 at distance z
 
 from stategp.spatial._conditional import Anchors
 from stategp.spatial._kernels import Kernel, Matern12, Matern32, Matern52, SquaredExponential
-from stategp.spatial._metrics import EARTH, distances
+from stategp.spatial._metrics import EARTH, check_coordinates, distances
 from stategp.spatial._places import as_places, choose_places
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Matern52",
     "SquaredExponential",
     "as_places",
+    "check_coordinates",
     "choose_places",
     "distances",
 ]
