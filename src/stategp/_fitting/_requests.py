@@ -219,12 +219,21 @@ def _space_time(
     settings.method.check(start, data)
     request.open_checkpoint(settings, (data, places))
     inducing = place_times(request.inducing, data)
-    start = start.turned()
+    start = start.in_modes()
     task = SpaceTimeTask.around(start, data, places, inducing, settings, show)
     posterior: SpaceTimePosterior = settings.method.learn([start], task, None)
-    if request.learn:
+    if not request.learn:
+        return dataclasses.replace(posterior, model=posterior.model.like(placed))
+    return _modes_again(posterior, task)
+
+
+def _modes_again(posterior: SpaceTimePosterior, task: SpaceTimeTask) -> SpaceTimePosterior:
+    """Processes that are independent under q are chosen by hyperparameters: those just learned."""
+    result = posterior.fit_result
+    if posterior.model.modes is None or result is None or not result.converged:
         return posterior
-    return dataclasses.replace(posterior, model=posterior.model.like(placed))
+    again: SpaceTimePosterior = task.settings.method.learn([posterior.model.in_modes()], task, None)
+    return again if again.elbo > posterior.elbo else posterior
 
 
 def _deep(

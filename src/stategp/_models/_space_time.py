@@ -12,19 +12,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._arguments import as_whole
+from stategp._models._bare import bare
 from stategp._models._gp import as_kernel, as_likelihood, as_mean
 from stategp._models._mixed import Family, MixedGP, check_family
 from stategp._runtime import on_device
 from stategp.kernels import Kernel
 from stategp.likelihoods import Likelihood
 from stategp.means import Constant, Mean
-from stategp.spatial import Anchors, as_places, check_coordinates, choose_places
+from stategp.spatial import (
+    Anchors,
+    as_places,
+    check_coordinates,
+    choose_places,
+    principal_modes,
+)
 from stategp.spatial import Kernel as SpatialKernel
 
 _AXES = ("x", "y", "z")
@@ -72,7 +77,7 @@ class SpaceTimeGP(MixedGP):
     noise: Likelihood
     mean: Mean
     anchors: Float[Array, "anchors dim"] | None  # None: to be chosen
-    turn: Float[Array, "anchors anchors"] | None  # a rotation of the white processes, for "product"
+    modes: Float[Array, "anchors anchors"] | None  # of the field at the anchors, for "product"
     number: int | None = eqx.field(static=True)
     q: Family = eqx.field(static=True)
     columns: tuple[str, ...] | None = eqx.field(static=True)
@@ -103,7 +108,7 @@ class SpaceTimeGP(MixedGP):
         self.mean = Constant() if mean is None else as_mean(mean, 0)
         self.q = check_family(q)
         self.number, self.anchors = _given_places(places, space)
-        self.turn = None
+        self.modes = None
         self.columns = _checked_names(names)
 
     @property
@@ -149,22 +154,19 @@ class SpaceTimeGP(MixedGP):
                 f"{places.shape[1]}"
             )
         moved: SpaceTimeGP = eqx.tree_at(
-            lambda m: (m.anchors, m.turn), self, (anchors, None), is_leaf=lambda v: v is None
+            lambda m: (m.anchors, m.modes), self, (anchors, None), is_leaf=_is_none
         )
         return moved
 
-    def turned(self) -> "SpaceTimeGP":
-        """For q="product": the white processes as those that vary most, next most, …
+    def in_modes(self) -> "SpaceTimeGP":
+        """For q="product": the processes are the patterns of the field that vary most, and so on.
 
         With all places observed at all times, and Gaussian noise, these stay independent.
         """
         if self.q == "joint" or self.anchors is None:
             return self
-        factor = np.asarray(_factor(self.space, self.anchors))
-        rotation = on_device(np.linalg.svd(factor)[2].T)
-        moved: SpaceTimeGP = eqx.tree_at(
-            lambda m: m.turn, self, rotation, is_leaf=lambda v: v is None
-        )
+        modes = principal_modes(bare(self.space), self.anchors)
+        moved: SpaceTimeGP = eqx.tree_at(lambda m: m.modes, self, modes, is_leaf=_is_none)
         return moved
 
     def like(self, given: "SpaceTimeGP") -> "SpaceTimeGP":
@@ -197,9 +199,8 @@ class SpaceTimeGP(MixedGP):
 
     def _at(self, places: Spots) -> tuple[Float[Array, "rows latents"], Rows]:
         assert self.anchors is not None
-        anchors = Anchors.of(self.space, self.anchors)
-        rows, rest = anchors.coefficients(self.space, places.coordinates)
-        return rows if self.turn is None else rows @ self.turn, rest
+        anchors = Anchors.of(self.space, self.anchors, self.modes)
+        return anchors.coefficients(self.space, places.coordinates)
 
     def __repr__(self) -> str:
         places = self.number if self.anchors is None else len(self.anchors)
@@ -212,10 +213,8 @@ class SpaceTimeGP(MixedGP):
 DEFAULT = 25  # inducing places, unless the data have fewer
 
 
-@jax.jit
-def _factor(kernel: SpatialKernel, places: Any) -> Float[Array, "anchors anchors"]:
-    anchors = Anchors.of(kernel, places)
-    return jnp.where(anchors.kept[:, None] & anchors.kept[None], anchors.factor, 0.0)
+def _is_none(value: Any) -> bool:
+    return value is None
 
 
 def _given_places(places: Any, space: SpatialKernel) -> tuple[int | None, Any]:

@@ -3,11 +3,11 @@
 import dataclasses
 from types import ModuleType
 
-from stategp import chain, kernels, likelihoods, means, priors
+from stategp import chain, kernels, likelihoods, means, priors, spatial
 from stategp._data import GaussianSums, Observations, Stretches, Summarised, Summary, Table, Tallies
 from stategp._files import allow, check_when_read
 from stategp._inference import Certificate, FitResult, Group, NodeSites, Outcome
-from stategp._models import GP, AdditiveGP, DeepGP, Layer, Stack
+from stategp._models import GP, AdditiveGP, DeepGP, Layer, SpaceTimeGP, Stack
 from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._consistency import (
     check_additive,
@@ -23,6 +23,7 @@ from stategp._posteriors._deep import DeepPosterior
 from stategp._posteriors._filter import Filter, check_filter
 from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain
+from stategp._posteriors._space_time import SpaceTimePosterior, check_space_time
 from stategp._posteriors._stepping import FilterState
 from stategp.parameters import Parameter
 
@@ -30,6 +31,7 @@ from stategp.parameters import Parameter
 def allow_all() -> None:
     """Let files name every class that posteriors consist of."""
     allow(answers=(Posterior, AdditivePosterior, DeepPosterior, Filter, Summary))
+    allow(SpaceTimeGP, answers=(SpaceTimePosterior,))
     allow(Parameter, GP, AdditiveGP, Layer, Stack, Observations, Table)
     allow(Summarised, Stretches, GaussianSums, Tallies)
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
@@ -47,6 +49,7 @@ def allow_all() -> None:
             AdditivePosterior: check_additive,
             DeepPosterior: check_deep,
             Filter: check_filter,
+            SpaceTimePosterior: check_space_time,
         }
     )
     for name, module in {
@@ -54,6 +57,7 @@ def allow_all() -> None:
         "likelihoods.": likelihoods,
         "means.": means,
         "priors.": priors,
+        "spatial.": spatial,
     }.items():
         allow(*_dataclasses(module), within=name)
 

@@ -203,9 +203,39 @@ class SpaceTimePosterior(MixedPosterior):
         return np.asarray(by_blocks(lambda x: _mean(plain, x + origin), x))
 
     def __repr__(self) -> str:
-        told = self._told(f"SpaceTimePosterior of {self.model!r}").splitlines()
-        about = f"  {len(self.inducing_places)} inducing places, which explain "
-        return "\n".join([told[0], about + f"{100 * self.explained:.3g} % of f", *told[1:]])
+        lines = [
+            f"SpaceTimePosterior of {self.model!r}",
+            f"  {self.data.observed} observations; {self.states} inducing times and "
+            f"{len(self.inducing_places)} places, which explain {100 * self.explained:.4g} % of "
+            "the variance of f at the data",
+            f"  ELBO {self.elbo:.6g}",
+        ]
+        lines += [f"  fit {self.fit_result}"] * (self.fit_result is not None)
+        return "\n".join(lines)
+
+
+def check_space_time(posterior: SpaceTimePosterior) -> None:
+    """Whether the parts of a posterior that came from a file fit together."""
+    model, inducing = posterior.model, np.asarray(posterior.padded_inducing)
+    places, anchors = np.asarray(posterior.places), model.anchors
+    if anchors is None or anchors.ndim != 2 or not np.all(np.isfinite(np.asarray(anchors))):
+        raise ValueError("it has no inducing places")
+    if places.shape != (len(posterior.data), anchors.shape[1]):
+        raise ValueError(f"it has places of shape {places.shape} for {len(posterior.data)} rows")
+    if not np.all(np.diff(inducing) >= 0) or not 1 <= posterior.states <= len(inducing):
+        raise ValueError("its inducing times are not in order")
+    count, dim = len(anchors), model.time.state_dim
+    joint = model.q == "joint"
+    chains, pair = (1, 2 * count * dim) if joint else (count, 2 * dim)
+    wanted = (chains, len(inducing) + 1, pair)
+    if model.modes is not None and model.modes.shape != (count, count):
+        raise ValueError("its processes do not fit to its inducing places")
+    for parts in (posterior.sites, posterior.marginals):
+        if len(parts) != 1 or {leaf.ndim for leaf in jax.tree.leaves(parts)} != {3, 4}:
+            raise ValueError("its chains do not fit to its inducing places and times")
+        shapes = [leaf.shape for leaf in jax.tree.leaves(parts)]
+        if shapes != [wanted, (*wanted, pair)]:
+            raise ValueError(f"it has chains of shape {shapes[0]} where {wanted} is needed")
 
 
 def _root(covariance: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ They are for `sg.SpaceTimeGP`, whose kernel is a product of one over space and o
 variance is that of the kernel over time: a kernel over space is 1 at distance zero.
 """
 
-from stategp.spatial._conditional import Anchors
+from stategp.spatial._conditional import Anchors, principal_modes
 from stategp.spatial._kernels import Kernel, Matern12, Matern32, Matern52, SquaredExponential
 from stategp.spatial._metrics import EARTH, check_coordinates, distances
 from stategp.spatial._places import as_places, choose_places
@@ -21,4 +21,5 @@ __all__ = [
     "check_coordinates",
     "choose_places",
     "distances",
+    "principal_modes",
 ]

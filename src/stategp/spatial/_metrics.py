@@ -35,7 +35,7 @@ def distances(places: Any, others: Any, metric: str = "euclidean") -> Float[Arra
     return 2 * EARTH * jnp.arcsin(jnp.minimum(half_chord, 1.0))
 
 
-def haversine(left: Places, right: Places) -> Float[Array, "n m"]:
+def haversine(left: Any, right: Any) -> Float[Array, "n m"]:
     """The square of half the chord, in units of the radius; accurate for places close together."""
     (lon, lat), (other_lon, other_lat) = (jnp.deg2rad(p).T for p in (left, right))
     north = jnp.sin((lat[:, None] - other_lat[None]) / 2) ** 2
