@@ -13,7 +13,7 @@ from stategp._fitting._methods import METHODS
 from stategp._fitting._options import MethodName
 from tests.pages import ROOT
 
-MODELS = ["AdditiveGP", "DeepGP", "GP", "Layer"]
+MODELS = ["AdditiveGP", "DeepGP", "GP", "Layer", "MultiOutputGP"]
 FITTING = [
     "Auto",
     "CheckpointWarning",
@@ -29,6 +29,7 @@ POSTERIORS = [
     "Filter",
     "FitResult",
     "ManyPosteriors",
+    "MultiOutputPosterior",
     "Outcome",
     "Posterior",
 ]

@@ -34,12 +34,13 @@ from stategp._fitting import (
 from stategp._forecasting import Effect, Event, Forecaster, ForecastWarning, Holidays
 from stategp._inference import Certificate, CheckpointWarning, FitResult, Outcome
 from stategp._many import ManyPosteriors, fit_many
-from stategp._models import GP, AdditiveGP, DeepGP, Layer, SpaceTimeGP
+from stategp._models import GP, AdditiveGP, DeepGP, Layer, MultiOutputGP, SpaceTimeGP
 from stategp._native import describe_runtime
 from stategp._posteriors import (
     AdditivePosterior,
     DeepPosterior,
     Filter,
+    MultiOutputPosterior,
     Posterior,
     SpaceTimePosterior,
 )
@@ -90,6 +91,8 @@ __all__ = [
     "Learned",
     "LogPosterior",
     "ManyPosteriors",
+    "MultiOutputGP",
+    "MultiOutputPosterior",
     "NotConvergedWarning",
     "Outcome",
     "Parameter",

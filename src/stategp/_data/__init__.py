@@ -20,6 +20,7 @@ from stategp._data._observations import (
     relative_inputs,
     traced_inputs,
 )
+from stategp._data._outputs import Outputs, observe_several, output_numbers
 from stategp._data._packing import one_if_equal, pack_moments, pack_rows, pad_observations
 from stategp._data._placed import PlacedRows
 from stategp._data._pooled import Pooled, can_pool, pool
@@ -57,6 +58,7 @@ __all__ = [
     "Moments",
     "Observations",
     "Observed",
+    "Outputs",
     "PlacedRows",
     "Pooled",
     "Rows",
@@ -88,8 +90,10 @@ __all__ = [
     "observe",
     "observe_in_space",
     "observe_more",
+    "observe_several",
     "observe_table",
     "one_if_equal",
+    "output_numbers",
     "pack_moments",
     "pack_rows",
     "packed_rows",

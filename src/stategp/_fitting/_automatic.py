@@ -18,7 +18,7 @@ from stategp._arguments import positive_number
 from stategp._data import Observations, place_inducing
 from stategp._fitting._settings import Settings
 from stategp._inference import Certificate, Outcome
-from stategp._models import GP
+from stategp._models import GP, MixedGP
 from stategp._posteriors import Posterior
 from stategp.parameters import all_parameters, log_prior, to_vector
 
@@ -126,7 +126,7 @@ def _certify(
 ) -> Posterior:
     """The posterior with a certificate of its number of inducing points."""
     count, model = history[-1][0], posterior.model
-    checks = checks or _Checks(model, posterior.data, grid, bound)
+    checks = checks or _Checks(model, grid.data, grid, bound)
     error, reason = checks.error(count), checks.reason(count)
     method = settings.method
     if not method.plain_bound:
@@ -203,10 +203,16 @@ def exact_is_cheaper(model: GP, inputs: int, settings: Settings) -> bool:
         return False
     evaluations = _EVALUATIONS if len(to_vector(model)) else 1
     if model.likelihood.conjugate:
-        cost = sum(0.3 + 0.03 * kernel.state_dim**2.2 for kernel in model.kernels)
+        cost = sum(0.3 + 0.03 * dim**2.2 for dim in chain_sizes(model))
     else:
-        cost = _STEPS * sum(0.5 + 0.12 * kernel.state_dim**2.1 for kernel in model.kernels)
+        cost = _STEPS * sum(0.5 + 0.12 * dim**2.1 for dim in chain_sizes(model))
     return 1e-6 * cost * inputs * evaluations <= _PATIENCE
+
+
+def chain_sizes(model: GP | MixedGP) -> list[int]:
+    """The sizes of the states of all chains."""
+    dims = [kernel.state_dim for kernel in model.kernels]
+    return [sum(dims)] if isinstance(model, MixedGP) and model.q == "joint" else dims
 
 
 def best_scale(start: Start, grid: "_Grid", bound: Bound) -> GP:
@@ -225,7 +231,7 @@ def best_scale(start: Start, grid: "_Grid", bound: Bound) -> GP:
 
 def knows_exactly(model: GP, grid: "_Grid") -> bool:
     """Whether log p(y) can be had: Gaussian observations, not too many for the state's size."""
-    entries = sum(kernel.state_dim**2 for kernel in model.kernels)
+    entries = sum(dim**2 for dim in chain_sizes(model))
     known = model.likelihood.conjugate and grid.data.individual
     return known and grid.most * entries <= _AFFORDABLE
 

@@ -6,8 +6,13 @@ from stategp._data import Summary
 from stategp._fitting._checkpointing import as_checkpoints
 from stategp._fitting._options import ConditionOptions, FitOptions, Numbers, Table
 from stategp._fitting._requests import Request, answer
-from stategp._models import GP, AdditiveGP, DeepGP
-from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
+from stategp._models import GP, AdditiveGP, DeepGP, MultiOutputGP
+from stategp._posteriors import (
+    AdditivePosterior,
+    DeepPosterior,
+    MultiOutputPosterior,
+    Posterior,
+)
 from stategp._streams import Stream
 
 
@@ -21,6 +26,10 @@ def condition(model: GP, x: Summary | Stream, **options: Unpack[ConditionOptions
 def condition(
     model: AdditiveGP, x: Table, y: Numbers, **options: Unpack[ConditionOptions]
 ) -> AdditivePosterior: ...
+@overload
+def condition(
+    model: MultiOutputGP, x: Any, y: Any, **options: Unpack[ConditionOptions]
+) -> MultiOutputPosterior: ...
 @overload
 def condition(
     model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Unpack[ConditionOptions]
@@ -51,8 +60,11 @@ def condition(
             posterior can be given; the search then starts from it.
         x: inputs, one-dimensional, in any order; repeated values are fine. Additive models: an
             array with a column for each kernel, a dictionary of columns or a data frame.
-        y: observations; NaN means missing. An `sg.GP` also takes a summary of the data
-            (`sg.summarise`) alone, in the place of x and y.
+        y: observations; NaN means missing. Several outputs (`sg.MultiOutputGP`): a column for each,
+            as an array, a dictionary or a data frame; or, if they were observed at different times,
+            a list of arrays for x and for y, or x=(inputs, outputs) and y with a number for each.
+            An `sg.GP` also takes a summary of the data (`sg.summarise`) alone, in the place of x
+            and y.
         inducing: the inducing points: "auto" (one at every input if that is cheap, else as many as
             are needed, see `posterior.certificate`; `sg.Auto(tolerance=…)` sets the accuracy), a
             number (placed at quantiles of x over its range), an increasing array of locations, or
@@ -96,6 +108,10 @@ def fit(model: GP, x: Summary | Stream, **options: Unpack[FitOptions]) -> Poster
 def fit(
     model: AdditiveGP, x: Table, y: Numbers, **options: Unpack[FitOptions]
 ) -> AdditivePosterior: ...
+@overload
+def fit(
+    model: MultiOutputGP, x: Any, y: Any, **options: Unpack[FitOptions]
+) -> MultiOutputPosterior: ...
 @overload
 def fit(
     model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Unpack[FitOptions]

@@ -16,9 +16,10 @@ from stategp._fitting._deep import DeepTask, observe_outputs
 from stategp._fitting._doors import observations, refuse_sums
 from stategp._fitting._locations import Learned, learn_locations, place_learned
 from stategp._fitting._methods import find_method
+from stategp._fitting._outputs import outputs_posterior
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import Settings, choose_settings
-from stategp._fitting._space_time import SpaceTimeTask, observed_in_space, place_times
+from stategp._fitting._space_time import space_time_posterior
 from stategp._fitting._task import check_noise
 from stategp._inference import (
     ChainSites,
@@ -29,16 +30,10 @@ from stategp._inference import (
     place_layers,
     starting_additive,
     starting_model,
-    starting_space_time,
     transfer_sites,
 )
-from stategp._models import GP, AdditiveGP, DeepGP, SpaceTimeGP
-from stategp._posteriors import (
-    AdditivePosterior,
-    DeepPosterior,
-    Posterior,
-    SpaceTimePosterior,
-)
+from stategp._models import GP, AdditiveGP, DeepGP, MultiOutputGP, SpaceTimeGP
+from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
 from stategp._runtime import (
     Progress,
     finishing_compilations,
@@ -87,9 +82,10 @@ def answer(request: Request) -> Any:
     began = time.perf_counter()
     warm = request.model if isinstance(request.model, DeepPosterior) else None
     model = request.model if warm is None else warm.model
-    if not isinstance(model, GP | AdditiveGP | SpaceTimeGP | DeepGP):
+    if not isinstance(model, GP | AdditiveGP | MultiOutputGP | SpaceTimeGP | DeepGP):
         raise ValueError(
-            "model must be an sg.GP, an sg.AdditiveGP, an sg.SpaceTimeGP or an sg.DeepGP, got "
+            "model must be an sg.GP, an sg.AdditiveGP, an sg.MultiOutputGP, an sg.SpaceTimeGP or "
+            "an sg.DeepGP, got "
             f"{type(model).__name__}: {model!r}"
         )
     refuse_traced("the model", model)
@@ -111,8 +107,10 @@ def answer(request: Request) -> Any:
                     posterior: Any = _series(model, request, settings, show)
                 case AdditiveGP():
                     posterior = _additive(model, request, settings, show)
+                case MultiOutputGP():
+                    posterior = outputs_posterior(model, request, settings, show)
                 case SpaceTimeGP():
-                    posterior = _space_time(model, request, settings, show)
+                    posterior = space_time_posterior(model, request, settings, show)
                 case DeepGP():
                     posterior = _deep(model, warm, request, settings, show)
     finally:
@@ -207,33 +205,6 @@ def _additive(
     task = AdditiveTask.of(start, rows, inducing, settings, show)
     posterior: AdditivePosterior = settings.method.learn([start], task, None)
     return posterior if request.learn else dataclasses.replace(posterior, model=model)
-
-
-def _space_time(
-    model: SpaceTimeGP, request: Request, settings: Settings, show: Progress
-) -> SpaceTimePosterior:
-    data, places = observed_in_space(model, request.x, request.y, request.extras, request.weights)
-    placed = model.placed(places, seed=settings.seed)
-    start = request.open(placed, lambda: starting_space_time(placed, data, places))
-    check_noise(start, data.extra)
-    settings.method.check(start, data)
-    request.open_checkpoint(settings, (data, places))
-    inducing = place_times(request.inducing, data)
-    start = start.in_modes()
-    task = SpaceTimeTask.around(start, data, places, inducing, settings, show)
-    posterior: SpaceTimePosterior = settings.method.learn([start], task, None)
-    if not request.learn:
-        return dataclasses.replace(posterior, model=posterior.model.like(placed))
-    return _modes_again(posterior, task)
-
-
-def _modes_again(posterior: SpaceTimePosterior, task: SpaceTimeTask) -> SpaceTimePosterior:
-    """Processes that are independent under q are chosen by hyperparameters: those just learned."""
-    result = posterior.fit_result
-    if posterior.model.modes is None or result is None or not result.converged:
-        return posterior
-    again: SpaceTimePosterior = task.settings.method.learn([posterior.model.in_modes()], task, None)
-    return again if again.elbo > posterior.elbo else posterior
 
 
 def _deep(

@@ -8,7 +8,8 @@ import numpy as np
 from stategp._data import Observations, observe_in_space, packed_rows, place_inducing
 from stategp._fitting._mixed import MixedTask
 from stategp._fitting._settings import Settings
-from stategp._inference import Limits, search_limits, space_time_scales
+from stategp._fitting._task import check_noise
+from stategp._inference import Limits, search_limits, space_time_scales, starting_space_time
 from stategp._models import SpaceTimeGP, Spots
 from stategp._posteriors import SpaceTimePosterior
 from stategp._runtime import Progress, on_device, pad_last, padded_size
@@ -54,12 +55,43 @@ class SpaceTimeTask(MixedTask):
         return SpaceTimePosterior(model=model, **parts)
 
 
-def observed_in_space(
-    model: SpaceTimeGP, x: Any, y: Any, extras: dict[str, Any], weights: Any
-) -> tuple[Observations, np.ndarray]:
+def space_time_posterior(
+    model: SpaceTimeGP, request: Any, settings: Settings, show: Progress
+) -> SpaceTimePosterior:
+    """The answer to a request."""
+    data, places = _observed(model, request)
+    placed = model.placed(places, seed=settings.seed)
+    start = request.open(placed, lambda: starting_space_time(placed, data, places))
+    check_noise(start, data.extra)
+    settings.method.check(start, data)
+    request.open_checkpoint(settings, (data, places))
+    start = start.in_modes()
+    inducing = _place_times(request.inducing, data)
+    task = SpaceTimeTask.around(start, data, places, inducing, settings, show)
+    posterior: SpaceTimePosterior = settings.method.learn([start], task, None)
+    if not request.learn:
+        return dataclasses.replace(posterior, model=posterior.model.like(placed))
+    return _in_modes_again(posterior, task)
+
+
+def _in_modes_again(posterior: SpaceTimePosterior, task: SpaceTimeTask) -> SpaceTimePosterior:
+    """Which processes are independent under q is decided by hyperparameters: those just learned."""
+    result = posterior.fit_result
+    if posterior.model.modes is None or result is None or not result.converged:
+        return posterior
+    again: SpaceTimePosterior = task.settings.method.learn([posterior.model.in_modes()], task, None)
+    return again if again.elbo > posterior.elbo else posterior
+
+
+def _observed(model: SpaceTimeGP, request: Any) -> tuple[Observations, np.ndarray]:
     """The observations in order of time, and their places."""
     data, places = observe_in_space(
-        x, y, model.names, model.likelihood, extras=extras, weights=weights
+        request.x,
+        request.y,
+        model.names,
+        model.likelihood,
+        extras=request.extras,
+        weights=request.weights,
     )
     check_coordinates("the places of x", places, model.space.metric)
     own = model.space.lengthscale.value
@@ -71,7 +103,7 @@ def observed_in_space(
     return data, places
 
 
-def place_times(inducing: Any, data: Observations) -> np.ndarray:
+def _place_times(inducing: Any, data: Observations) -> np.ndarray:
     """Inducing times, measured from the origin."""
     if isinstance(inducing, str) and inducing == "auto":
         return place_inducing(min(MOST, len(data.edges())), data)

@@ -110,6 +110,7 @@ from stategp._inference._natural import (
     transfer_sites,
 )
 from stategp._inference._optimisers import Batches, Moving, checked, move
+from stategp._inference._outputs_start import outputs_limits, outputs_scales, starting_outputs
 from stategp._inference._result import FitResult, Outcome
 from stategp._inference._search import (
     Report,
@@ -239,6 +240,8 @@ __all__ = [
     "no_sites",
     "node_moments",
     "objective_and_gradient",
+    "outputs_limits",
+    "outputs_scales",
     "place_layers",
     "prior_chain",
     "prior_mean",
@@ -258,6 +261,7 @@ __all__ = [
     "stack",
     "starting_additive",
     "starting_model",
+    "starting_outputs",
     "starting_sites",
     "starting_space_time",
     "starting_state",

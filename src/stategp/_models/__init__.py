@@ -6,6 +6,7 @@ from stategp._models._deep import DeepGP, Layer, Path, Stack
 from stategp._models._gp import GP, as_kernel, as_likelihood
 from stategp._models._latent import Latent, Values
 from stategp._models._mixed import MixedGP, check_family
+from stategp._models._outputs import MultiOutputGP
 from stategp._models._prior import prior_states
 from stategp._models._space_time import SpaceTimeGP, Spots
 
@@ -16,6 +17,7 @@ __all__ = [
     "Latent",
     "Layer",
     "MixedGP",
+    "MultiOutputGP",
     "Path",
     "SpaceTimeGP",
     "Spots",

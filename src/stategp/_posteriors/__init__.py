@@ -7,6 +7,7 @@ from stategp._posteriors._deep import DeepPosterior
 from stategp._posteriors._filter import Filter
 from stategp._posteriors._marginals import Marginals, marginals_at
 from stategp._posteriors._mixed import MixedPosterior
+from stategp._posteriors._outputs import MultiOutputPosterior
 from stategp._posteriors._pointwise import Points, by_blocks, check_levels, padded, per_point
 from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain, Predicts, summands_of
@@ -23,6 +24,7 @@ __all__ = [
     "Filter",
     "Marginals",
     "MixedPosterior",
+    "MultiOutputPosterior",
     "Points",
     "Posterior",
     "Predicts",

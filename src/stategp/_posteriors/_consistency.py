@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
+import jax
 import numpy as np
 
 from stategp._data import ORDER, GaussianSums, Observations, Summary, Table
-from stategp._inference import ChainSites
+from stategp._inference import ChainSites, no_group_sites
 from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._deep import DeepPosterior
+from stategp._posteriors._mixed import MixedPosterior
 from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain
 from stategp.chain import PairMarginals
@@ -87,6 +89,21 @@ def check_additive(posterior: AdditivePosterior) -> None:
     for part in (*parts, posterior.states, posterior.training.table.index):
         if len(part) != len(posterior.model.names):
             raise ValueError(f"it has {len(part)} parts for {len(posterior.model.names)} inputs")
+
+
+def check_mixed(posterior: MixedPosterior) -> None:
+    """Inducing locations in order, an entry of q for each interval, and a place for each row."""
+    _check_inducing(posterior.padded_inducing, repeated=True)
+    states, model = len(posterior.padded_inducing), posterior.model
+    if not 1 <= posterior.states <= states:
+        raise ValueError(f"it counts {posterior.states} of {states} inducing locations")
+    wanted = jax.tree.map(np.shape, no_group_sites(model, states))
+    if jax.tree.map(np.shape, posterior.sites) != wanted:
+        raise ValueError("its sites are not those of its processes and inducing locations")
+    pairs = [PairMarginals(site.linear, site.precision) for site in wanted]
+    if jax.tree.map(np.shape, list(posterior.marginals)) != pairs:
+        raise ValueError("its marginals are not those of its processes and inducing locations")
+    _equal_lengths("observations", y=posterior.data.y, places=posterior.places)
 
 
 def check_deep(posterior: DeepPosterior) -> None:

@@ -40,7 +40,7 @@ class MixedPosterior(Predicts):
     marginals have a first axis for chains whose states are of one size.
     """
 
-    model: eqx.AbstractVar[Any]
+    model: Any  # a `MixedGP`
     data: Observations  # all rows, in order of x
     places: Any  # of the rows
     padded_inducing: States  # measured from the origin, the last repeated up to one of few sizes

@@ -7,12 +7,21 @@ from stategp import chain, kernels, likelihoods, means, priors, spatial
 from stategp._data import GaussianSums, Observations, Stretches, Summarised, Summary, Table, Tallies
 from stategp._files import allow, check_when_read
 from stategp._inference import Certificate, FitResult, Group, NodeSites, Outcome
-from stategp._models import GP, AdditiveGP, DeepGP, Layer, SpaceTimeGP, Stack
+from stategp._models import (
+    GP,
+    AdditiveGP,
+    DeepGP,
+    Layer,
+    MultiOutputGP,
+    SpaceTimeGP,
+    Stack,
+)
 from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._consistency import (
     check_additive,
     check_chain,
     check_deep,
+    check_mixed,
     check_observations,
     check_posterior,
     check_summary,
@@ -21,6 +30,7 @@ from stategp._posteriors._consistency import (
 )
 from stategp._posteriors._deep import DeepPosterior
 from stategp._posteriors._filter import Filter, check_filter
+from stategp._posteriors._outputs import MultiOutputPosterior
 from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain
 from stategp._posteriors._space_time import SpaceTimePosterior, check_space_time
@@ -30,9 +40,9 @@ from stategp.parameters import Parameter
 
 def allow_all() -> None:
     """Let files name every class that posteriors consist of."""
-    allow(answers=(Posterior, AdditivePosterior, DeepPosterior, Filter, Summary))
-    allow(SpaceTimeGP, answers=(SpaceTimePosterior,))
-    allow(Parameter, GP, AdditiveGP, Layer, Stack, Observations, Table)
+    allow(answers=(Posterior, AdditivePosterior, MultiOutputPosterior))
+    allow(answers=(SpaceTimePosterior, DeepPosterior, Filter, Summary))
+    allow(Parameter, GP, AdditiveGP, MultiOutputGP, SpaceTimeGP, Layer, Stack, Observations, Table)
     allow(Summarised, Stretches, GaussianSums, Tallies)
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
     allow(chain.Sites, chain.PairMarginals, FilterState)
@@ -47,6 +57,7 @@ def allow_all() -> None:
             Chain: check_chain,
             Posterior: check_posterior,
             AdditivePosterior: check_additive,
+            MultiOutputPosterior: check_mixed,
             DeepPosterior: check_deep,
             Filter: check_filter,
             SpaceTimePosterior: check_space_time,

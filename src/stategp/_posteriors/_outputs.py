@@ -1,0 +1,210 @@
+"""The posterior of several outputs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from stategp._data import extra_values
+from stategp._models import MultiOutputGP
+from stategp._posteriors._marginals import Marginals, as_targets
+from stategp._posteriors._mixed import MixedPosterior
+from stategp._posteriors._pointwise import check_levels
+from stategp._posteriors._prediction import observe_samples
+from stategp._runtime import as_count, as_key, on_device
+
+Columns = Float[Array, "points *outputs"]
+
+
+class MultiOutputPosterior(MixedPosterior):
+    """The posterior of several outputs, returned by `sg.condition` and `sg.fit`.
+
+    Every method answers for all outputs, which are the last axis of what it returns, or for the
+    one called `output`, by its name or number, and then without that axis.
+    """
+
+    model: MultiOutputGP
+
+    def predict_f(self, x_new: Any, *, output: Any = None) -> tuple[Columns, Columns]:
+        """Mean and variance of the latent functions.
+
+        >>> import numpy as np, stategp as sg
+        >>> model = sg.MultiOutputGP(sg.kernels.Matern32(), outputs=["a", "b"])
+        >>> posterior = sg.condition(model, np.arange(3), [[0, 1], [1, np.nan], [0, 1]])
+        >>> mean, variance = posterior.predict_f([0.5, 10.0])
+        >>> mean.shape, posterior.predict_f([0.5, 10.0], output="b")[0].shape
+        ((2, 2), (2,))
+        """
+        x, wanted = self._points("x_new", x_new), self._wanted(output)
+        places = np.repeat(np.asarray(wanted, dtype=int), len(x))
+        moments = self._moments_at(np.tile(x, len(wanted)), places)
+        shape = (len(wanted), len(x))
+        return _answer([np.reshape(part, shape).T for part in moments], output)
+
+    def processes(self, x_new: Any) -> tuple[Columns, Columns]:
+        """Mean and variance of the latent processes that outputs are mixtures of."""
+        moments: tuple[Columns, Columns] = on_device(
+            self._processes_moments(self._points("x_new", x_new))
+        )
+        return moments
+
+    def sample_f(
+        self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1, *, output: Any = None
+    ) -> Float[Array, "samples points *outputs"]:
+        """Joint samples of the latent functions, over points and outputs.
+
+        `key` is a JAX random key or an integer seed.
+        """
+        count, x = as_count(num_samples), self._points("x_new", x_new)
+        wanted = self._wanted(output)
+        if count == 0 or len(x) == 0:
+            f = np.zeros((count, len(x), len(wanted)))
+        else:
+            processes = self._processes_at(as_key(key), x, count)
+            matrix = np.asarray(self.model.matrix())[wanted]
+            user = on_device(x + float(self.data.origin))
+            means = [np.asarray(self.model.means[i](user)) for i in wanted]
+            f = processes @ matrix.T + np.stack(means, axis=-1)
+        drawn: Float[Array, "samples points *outputs"] = on_device(
+            f if output is None else f[..., 0]
+        )
+        return drawn
+
+    def sample_y(
+        self,
+        key: PRNGKeyArray | int | Any,
+        x_new: Any,
+        num_samples: Any = 1,
+        *,
+        output: Any = None,
+        **extras: Any,
+    ) -> Float[Array, "samples points *outputs"]:
+        """New observations, for joint samples of the latent functions."""
+        f_key, *keys = jax.random.split(as_key(key), 1 + self.model.outputs)
+        f = np.asarray(self.sample_f(f_key, x_new, num_samples))
+        columns = []
+        for i in self._wanted(output):
+            extra = np.broadcast_to(self._extra_of(i, f.shape[1], extras)[None], f.shape[:2])
+            likelihood = self.model.likelihoods[i]
+            columns.append(
+                np.asarray(observe_samples(likelihood, keys[i], on_device(f[..., i]), extra))
+            )
+        y = columns[0] if output is not None else np.stack(columns, axis=-1)
+        drawn: Float[Array, "samples points *outputs"] = on_device(y)
+        return drawn
+
+    def predict_y(
+        self, x_new: Any, *, output: Any = None, **extras: Any
+    ) -> tuple[Columns, Columns]:
+        """Mean and variance of new observations.
+
+        What likelihoods read beside y is given by name, as for `fit`: a number, one for each point,
+        or one for each point and output.
+        """
+        pairs = self._each(x_new, output, extras, lambda there, _: there.moments())
+        moments = [np.stack([pair[k] for pair in pairs], axis=-1) for k in range(2)]
+        return _answer(moments, output)
+
+    def quantiles(
+        self, x_new: Any, levels: Any = (0.025, 0.5, 0.975), *, output: Any = None, **extras: Any
+    ) -> Float[Array, "levels points *outputs"]:
+        """Quantiles of new observations: the smallest y with P(Y ≤ y) ≥ level."""
+        wanted = check_levels(levels)
+        parts = self._each(x_new, output, extras, lambda there, _: there.quantiles(wanted))
+        quantiles = np.stack(parts, axis=-1)
+        answer: Float[Array, "levels points *outputs"] = on_device(
+            quantiles if output is None else quantiles[..., 0]
+        )
+        return answer
+
+    def log_density(self, x_new: Any, y_new: Any, *, output: Any = None, **extras: Any) -> Columns:
+        """Log predictive density of each new observation separately (NaN where y is NaN)."""
+        return self._scores(x_new, y_new, output, extras, lambda there, y: there.log_density(y))
+
+    def cdf(
+        self, x_new: Any, y_new: Any, *, strict: Any = False, output: Any = None, **extras: Any
+    ) -> Columns:
+        """P(Y ≤ y) of each new observation, or P(Y < y) if `strict` (NaN where y is NaN)."""
+        return self._scores(
+            x_new, y_new, output, extras, lambda there, y: there.cdf(y, strict=strict)
+        )
+
+    def crps(self, x_new: Any, y_new: Any, *, output: Any = None, **extras: Any) -> Columns:
+        """Continuous ranked probability score of each new observation (NaN where y is NaN)."""
+        return self._scores(x_new, y_new, output, extras, lambda there, y: there.crps(y))
+
+    def marginals_of(self, output: Any, x_new: Any, **extras: Any) -> Marginals:
+        """The prediction of one output at new points, computed once for many quantities."""
+        number = self.model.number_of(output)
+        moments = self.predict_f(x_new, output=number)
+        extra = on_device(self._extra_of(number, len(moments[0]), extras))
+        return Marginals(self.model.likelihoods[number], *moments, extra)
+
+    def observed(self, output: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The inputs, in the user's units, and the observations of an output."""
+        mine = np.asarray(self.places) == self.model.number_of(output)
+        return np.asarray(self.data.x)[mine] + self.data.origin, np.asarray(self.data.y)[mine]
+
+    def _wanted(self, output: Any) -> list[int]:
+        if output is None:
+            return list(range(self.model.outputs))
+        return [self.model.number_of(output)]
+
+    def _extra_of(self, number: int, points: int, extras: dict[str, Any]) -> np.ndarray:
+        likelihood = self.model.likelihoods[number]
+        known = {one.extra for one in self.model.likelihoods}
+        own = {
+            name: np.asarray(value)[:, number] if np.ndim(value) == 2 else value
+            for name, value in extras.items()
+            if name == likelihood.extra or name not in known
+        }
+        return np.asarray(extra_values(likelihood, points, own))
+
+    def _each(
+        self, x_new: Any, output: Any, extras: dict[str, Any], ask: Callable[[Marginals, int], Any]
+    ) -> list[Any]:
+        """The answers of all outputs, or of one, as NumPy arrays."""
+        mean, variance = (np.asarray(part) for part in self.predict_f(x_new))
+        answers = []
+        for position, i in enumerate(self._wanted(output)):
+            extra = self._extra_of(i, len(mean), extras)
+            columns = on_device((mean[:, i], variance[:, i], extra))
+            there = Marginals(self.model.likelihoods[i], *columns)
+            answers.append(jax.tree.map(np.asarray, ask(there, position)))
+        return answers
+
+    def _scores(
+        self, x_new: Any, y_new: Any, output: Any, extras: dict[str, Any], score: Any
+    ) -> Columns:
+        wanted = self._wanted(output)
+        y = np.asarray(y_new, dtype=float)
+        if output is not None:
+            y = y[:, None] if y.ndim == 1 else y
+        if y.ndim == 2 and y.shape[1] != len(wanted):
+            raise ValueError(
+                f"y_new must have a column for each of {len(wanted)} outputs, got shape {y.shape}"
+            )
+        if y.ndim == 1:
+            raise ValueError(
+                f"y_new must have a row for each point and a column for each of {len(wanted)} "
+                f"outputs, got shape {y.shape}; for one of them give output=…"
+            )
+
+        def ask(there: Marginals, position: int) -> Any:
+            column = y if y.ndim == 0 else y[:, position]
+            return score(there, as_targets(column, len(there)))
+
+        scores = np.stack(self._each(x_new, output, extras, ask), axis=-1)
+        answer: Columns = on_device(scores if output is None else scores[..., 0])
+        return answer
+
+    def __repr__(self) -> str:
+        return self._told(f"MultiOutputPosterior of {self.model!r}")
+
+
+def _answer(moments: list[np.ndarray], output: Any) -> tuple[Columns, Columns]:
+    mean, variance = moments if output is None else [part[:, 0] for part in moments]
+    answer: tuple[Columns, Columns] = on_device((mean, variance))
+    return answer
