@@ -204,7 +204,7 @@ def test_learning_finds_the_best_hyperparameters_of_the_dense_gp():
 def test_independent_processes_are_chosen_again_after_learning():
     fitted = sg.fit(free("product"), (TIMES, SITES), GRID)
     same = sg.condition(with_fields(fitted.model, q="joint", modes=None), (TIMES, SITES), GRID)
-    assert fitted.elbo == pytest.approx(same.elbo, rel=1e-6)
+    assert fitted.elbo == pytest.approx(same.elbo, abs=1e-3)
 
 
 def test_minibatches_and_places_by_number():

@@ -122,7 +122,7 @@ class SpaceTimeGP(MixedGP):
         return self.number if self.anchors is None else np.asarray(self.anchors)
 
     @property
-    def kernels(self) -> tuple[Kernel, ...]:  # type: ignore[override]  # one and the same
+    def kernels(self) -> tuple[Kernel, ...]:  # type: ignore[misc]  # one and the same
         """The kernel over time, once for each inducing place."""
         if self.anchors is None:
             raise ValueError("the inducing places of this model have not been chosen yet")

@@ -9,11 +9,17 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._data import relative_inputs, times_and_places
-from stategp._models import SpaceTimeGP, Spots, bare, prior_states
+from stategp._models import SpaceTimeGP, bare
 from stategp._posteriors._mixed import MixedPosterior
 from stategp._posteriors._pointwise import Points, by_blocks, padded
-from stategp._posteriors._prediction import States
-from stategp._projection import project
+from stategp._posteriors._white import (
+    mean_at,
+    prior_samples,
+    read_at,
+    root_of,
+    sample_white,
+    white_at,
+)
 from stategp._runtime import (
     as_count,
     as_key,
@@ -23,7 +29,6 @@ from stategp._runtime import (
     pad_last,
     refuse_traced,
 )
-from stategp.chain import PairMarginals, prior_transitions
 from stategp.spatial import as_places, check_coordinates
 
 _TIMES = 16  # at which the white processes are looked at together
@@ -94,7 +99,7 @@ class SpaceTimePosterior(MixedPosterior):
                 f"joint samples are for at most {_MOST_PLACES} distinct places, got {len(spots)}"
             )
         g_key, rest_key = jax.random.split(as_key(key))
-        processes = self._processes_at(g_key, times, count)
+        processes = self._white_samples(g_key, times, count)
         rows, root, _ = self._reads(spots, joint=True)
         rest = self._rest(rest_key, times, count * len(spots)).reshape(count, len(spots), -1)
         field = np.einsum("pl,stl->spt", rows, processes) + np.einsum("pq,sqt->spt", root, rest)
@@ -175,32 +180,41 @@ class SpaceTimePosterior(MixedPosterior):
         whole = pad_last(x, _TIMES)
         with finishing_compilations(forget=False):
             both = at_once(
-                lambda: _white(bare(self.model), self.marginals[0], self.padded_inducing, whole)
+                lambda: white_at(bare(self.model), self.marginals[0], self.padded_inducing, whole)
             )
         mean, spread = (np.asarray(part)[: len(x)] for part in both)
         return mean, spread
+
+    def _white_samples(self, key: PRNGKeyArray, times: np.ndarray, count: int) -> np.ndarray:
+        """Joint samples of the white processes at times in order."""
+        plain, chains = bare(self.model), (self.padded_inducing, self.sites[0])
+        whole = padded(on_device(times))
+        negative = not self.model.likelihood.log_concave
+        with finishing_compilations(forget=False):
+            drawn = at_once(lambda: sample_white(plain, *chains, key, whole, count, negative))
+        return np.asarray(drawn)[:, : len(times)]
 
     def _reads(
         self, spots: np.ndarray, *, joint: bool = False
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What f reads at places, a root of the covariance of the rest if asked for, its share."""
         plain = bare(self.model)
-        rows, rest = by_blocks(lambda places: _read(plain, places), spots)
+        rows, rest = by_blocks(lambda places: read_at(plain, places), spots)
         if not joint:
             return rows, np.zeros((0, 0)), rest
         covariance = np.asarray(self.model.space(spots, spots)) - rows @ rows.T
-        return rows, _root(covariance), rest
+        return rows, root_of(covariance), rest
 
     def _rest(self, key: PRNGKeyArray, times: np.ndarray, count: int) -> np.ndarray:
         """Independent samples of the kernel over time."""
         whole, plain = padded(on_device(times)), bare(self.model.time)
         with finishing_compilations(forget=False):
-            drawn = at_once(lambda: _prior_samples(plain, key, whole, count))
+            drawn = at_once(lambda: prior_samples(plain, key, whole, count))
         return np.asarray(drawn)[:, : len(times)]
 
     def _offset(self, x: np.ndarray) -> np.ndarray:
         plain, origin = bare(self.model), np.asarray(float(self.data.origin))
-        return np.asarray(by_blocks(lambda x: _mean(plain, x + origin), x))
+        return np.asarray(by_blocks(lambda x: mean_at(plain, x + origin), x))
 
     def __repr__(self) -> str:
         lines = [
@@ -236,51 +250,3 @@ def check_space_time(posterior: SpaceTimePosterior) -> None:
         shapes = [leaf.shape for leaf in jax.tree.leaves(parts)]
         if shapes != [wanted, (*wanted, pair)]:
             raise ValueError(f"it has chains of shape {shapes[0]} where {wanted} is needed")
-
-
-def _root(covariance: np.ndarray) -> np.ndarray:
-    """A root of a covariance that may be zero in some directions."""
-    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-    return vectors * np.sqrt(np.maximum(values, 0.0))
-
-
-@jax.jit
-def _read(model: SpaceTimeGP, places: Array) -> tuple[Array, Array]:
-    spots = Spots(places)
-    return model.coefficients(spots), model.extra_variance(spots) / model.variance
-
-
-@jax.jit
-def _mean(model: SpaceTimeGP, x: Points) -> Points:
-    return model.mean(x)
-
-
-@jax.jit(static_argnames="count")
-def _prior_samples(kernel: Any, key: PRNGKeyArray, x: Points, count: int) -> Array:
-    states = prior_states(kernel, key, x, count)
-    return jnp.einsum("d,dsn->sn", kernel.emission(), states)
-
-
-@jax.jit
-def _white(
-    model: SpaceTimeGP, pairs: PairMarginals, inducing: States, x: Points
-) -> tuple[Array, Array]:
-    """The white processes at times: one chain of all of them, or a chain for each."""
-    kernel = model.time
-    projection = project(kernel, inducing, x, prior_transitions(kernel, inducing))
-    weights = projection.rows.T  # time, pair
-    residual = sum(projection.residual[1:], start=projection.residual[0])
-    dim, count = kernel.state_dim, len(model.kernels)
-    halves = weights.reshape(-1, 2, dim)
-    if model.q == "product":
-        mean = jnp.einsum("tp,ltp->tl", weights, pairs.mean[:, projection.interval])
-        spread = jnp.einsum(
-            "tp,ltpq,tq->tl", weights, pairs.covariance[:, projection.interval], weights
-        )
-        return mean, spread + residual[:, None]
-    means = pairs.mean[0][projection.interval].reshape(-1, 2, count, dim)
-    spreads = pairs.covariance[0][projection.interval]
-    spreads = spreads.reshape(-1, 2, count, dim, 2, count, dim)
-    mean = jnp.einsum("tsd,tsld->tl", halves, means)
-    spread = jnp.einsum("tsd,tsldrme,tre->tlm", halves, spreads, halves)
-    return mean, spread + residual[:, None, None] * jnp.eye(count)[None]
