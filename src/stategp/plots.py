@@ -25,6 +25,7 @@ from stategp._story import (
     component_panels,
     in_columns,
     interval_name,
+    maps_of,
     outcome_in_words,
     portray,
     recount,
@@ -47,6 +48,7 @@ __all__ = [
     "plot",
     "plot_checks",
     "plot_components",
+    "plot_maps",
     "plot_panel",
     "plot_trace",
     "portray",
@@ -96,6 +98,51 @@ def plot(posterior: Any, *, ax: Axes | None = None, **options: Any) -> Figure:
             )
         return plot_components(account)
     return plot_panel(series_panel(account), ax=ax)
+
+
+def plot_maps(posterior: Any, times: Any = None, **options: Any) -> Figure:
+    """Maps of a field over space and time: the mean for each time, and below it its uncertainty.
+
+    Without times there are six, from the first to the last observation. Dots are places that were
+    observed. If places have one coordinate, the figure has one map of the mean and one of the
+    uncertainty, with time along the horizontal axis. Options: `of="y"` for observations in place of
+    f, and `resolution`, the number of points along each side.
+
+    >>> import numpy as np, stategp as sg
+    >>> times, places = np.arange(10.0), [[0.0], [1.0], [2.0]]
+    >>> model = sg.SpaceTimeGP(sg.spatial.Matern32(), sg.kernels.Matern32())
+    >>> posterior = sg.condition(model, (times, places), np.outer(np.sin(times), [1, 2, 3]))
+    >>> plot_maps(posterior, resolution=20).savefig(io.BytesIO())
+    """
+    maps = maps_of(posterior, times, **options)
+    count = len(maps.mean)
+    columns = min(count, 3)
+    rows = -(-count // columns)
+    wide = 4.2 if count == 1 and not maps.titles[0] else 2.6
+    figure = Picture(figsize=(3.0 * max(columns, 3), wide * 2 * rows), layout="constrained")
+    halves = figure.subfigures(2, 1)
+    shown = (("mean", maps.mean, "viridis"), ("standard deviation", maps.sd, "magma"))
+    for half, (name, images, colours) in zip(halves, shown, strict=True):
+        grid = half.subplots(rows, columns, squeeze=False)
+        low, high = float(np.min(images)), float(np.max(images))
+        for number, axes in enumerate(grid.flat):
+            if number >= count:
+                axes.set_visible(False)
+                continue
+            drawn = axes.pcolormesh(
+                maps.across[1], maps.up[1], images[number], cmap=colours, vmin=low, vmax=high,
+                shading="nearest", rasterized=True,
+            )  # fmt: skip
+            dots = maps.dots[number][:_MOST_POINTS]
+            axes.plot(*dots.T, ".", color="white", ms=2.5, mew=0, alpha=0.6)
+            _tidy(axes)
+            axes.set_title(_plain(maps.titles[number]), fontsize=9)
+            if number + columns >= count:
+                axes.set_xlabel(_plain(maps.across[0]))
+            if number % columns == 0:
+                axes.set_ylabel(_plain(maps.up[0]))
+        half.colorbar(drawn, ax=grid.ravel().tolist(), label=f"{name} of {maps.what}")
+    return figure
 
 
 def plot_panel(panel: Panel, *, ax: Axes | None = None) -> Figure:
