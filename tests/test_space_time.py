@@ -324,3 +324,35 @@ def test_one_observation():
     mean, variance = alone.predict_f(([3, 50], [[1.0], [1.0]]))
     assert mean[0] > mean[1]
     assert variance[0] < variance[1]
+
+
+# --- maps --------------------------------------------------------------------------------------
+
+
+def test_maps_for_each_time(joint):
+    pytest.importorskip("matplotlib")
+    figure = joint.plot_maps([0.0, 2.0], resolution=5)
+    shown = [axes for axes in figure.axes if axes.get_title()]
+    assert [axes.get_title() for axes in shown] == ["time 0", "time 2"] * 2
+    drawn = shown[1].collections[0].get_array().reshape(5, 5)
+    across, up = (np.linspace(c.min(), c.max(), 3)[1] for c in SITES.T)
+    middle = joint.predict_f(([2.0], [[across, up]]))[0][0]
+    assert float(drawn[2, 2]) == pytest.approx(float(middle))
+
+
+def test_one_map_of_places_along_a_line(counts):
+    from stategp._story import maps_of
+
+    line = sg.condition(make(places=2), (TIMES, [0.0, 1.0, 2.0]), GRID[:, :3])
+    maps = maps_of(line, resolution=7)
+    assert (maps.across[0], maps.up[0], maps.mean.shape) == ("time", "x", (1, 7, 7))
+    assert len(maps.dots[0]) == 18
+    assert np.all(maps_of(counts, [1.0], of="y", resolution=3).mean > 0)
+    with pytest.raises(ValueError, match="one or two coordinates"):
+        cube = np.random.default_rng(0).uniform(size=(4, 3))
+        maps_of(sg.condition(make(places=2), (np.arange(4), cube), np.arange(4)))
+    for wrong, words in [({"of": "g"}, "'f'"), ({"times": []}, "times must be")]:
+        with pytest.raises(ValueError, match=words):
+            maps_of(counts, **wrong)
+    with pytest.raises(ValueError, match="sg.SpaceTimeGP"):
+        maps_of(sg.condition(sg.GP("matern32"), [0.0], [1.0]))

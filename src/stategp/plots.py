@@ -13,6 +13,7 @@ from stategp._story import (
     Dots,
     Fill,
     Line,
+    Maps,
     Mark,
     Panel,
     Portrait,
@@ -118,31 +119,31 @@ def plot_maps(posterior: Any, times: Any = None, **options: Any) -> Figure:
     count = len(maps.mean)
     columns = min(count, 3)
     rows = -(-count // columns)
-    wide = 4.2 if count == 1 and not maps.titles[0] else 2.6
-    figure = Picture(figsize=(3.0 * max(columns, 3), wide * 2 * rows), layout="constrained")
-    halves = figure.subfigures(2, 1)
+    tall = 2.6 if maps.titles[0] else 3.6
+    figure = Picture(figsize=(9.0, 2 * tall * rows), layout="constrained")
+    grid = figure.subplots(2 * rows, columns, squeeze=False)
     shown = (("mean", maps.mean, "viridis"), ("standard deviation", maps.sd, "magma"))
-    for half, (name, images, colours) in zip(halves, shown, strict=True):
-        grid = half.subplots(rows, columns, squeeze=False)
-        low, high = float(np.min(images)), float(np.max(images))
-        for number, axes in enumerate(grid.flat):
-            if number >= count:
-                axes.set_visible(False)
-                continue
-            drawn = axes.pcolormesh(
-                maps.across[1], maps.up[1], images[number], cmap=colours, vmin=low, vmax=high,
-                shading="nearest", rasterized=True,
-            )  # fmt: skip
-            dots = maps.dots[number][:_MOST_POINTS]
-            axes.plot(*dots.T, ".", color="white", ms=2.5, mew=0, alpha=0.6)
-            _tidy(axes)
-            axes.set_title(_plain(maps.titles[number]), fontsize=9)
-            if number + columns >= count:
-                axes.set_xlabel(_plain(maps.across[0]))
-            if number % columns == 0:
-                axes.set_ylabel(_plain(maps.up[0]))
-        half.colorbar(drawn, ax=grid.ravel().tolist(), label=f"{name} of {maps.what}")
+    for half, (name, images, colours) in enumerate(shown):
+        group = grid[half * rows : (half + 1) * rows]
+        ends = {"vmin": float(np.min(images)), "vmax": float(np.max(images)), "cmap": colours}
+        for number, axes in enumerate(group.flat):
+            axes.set_visible(number < count)
+            if number < count:
+                drawn = _draw_map(axes, maps, number, images[number], ends)
+                axes.set_xlabel(_plain(maps.across[0]) if number + columns >= count else "")
+                axes.set_ylabel(_plain(maps.up[0]) if number % columns == 0 else "")
+        figure.colorbar(drawn, ax=group.ravel().tolist(), label=f"{name} of {maps.what}")
     return figure
+
+
+def _draw_map(axes: Axes, maps: Maps, number: int, image: np.ndarray, ends: Any) -> Any:
+    drawn = axes.pcolormesh(
+        maps.across[1], maps.up[1], image, shading="nearest", rasterized=True, **ends
+    )
+    axes.plot(*maps.dots[number][:_MOST_POINTS].T, ".", color="white", ms=2.5, mew=0, alpha=0.6)
+    axes.set_title(_plain(maps.titles[number]), fontsize=9)
+    _tidy(axes)
+    return drawn
 
 
 def plot_panel(panel: Panel, *, ax: Axes | None = None) -> Figure:

@@ -121,6 +121,10 @@ class SpaceTimePosterior(MixedPosterior):
         spots, counts = np.unique(np.asarray(self.places), axis=0, return_counts=True)
         return float(1 - np.average(self._reads(spots)[2], weights=counts))
 
+    def plot(self, **options: Any) -> Any:
+        """The figure of `plot_maps`."""
+        return self.plot_maps(**options)
+
     def plot_maps(self, times: Any = None, **options: Any) -> Any:
         """A figure with a map of the mean for each time, and below it one of its uncertainty.
 
