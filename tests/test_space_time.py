@@ -107,9 +107,9 @@ def test_rows_in_any_order_tables_and_grids_are_the_same(joint):
 
 def test_samples_have_the_joint_covariance(joint):
     _, mean, spread = exact(*in_rows(GAPPY), X_NEW)
-    drawn = np.asarray(joint.sample_f(0, X_NEW, 4096))
-    np.testing.assert_allclose(drawn.mean(0), mean, atol=0.06)
-    np.testing.assert_allclose(np.cov(drawn.T), spread, atol=0.09)
+    drawn = np.asarray(joint.sample_f(0, X_NEW, 1024))
+    np.testing.assert_allclose(drawn.mean(0), mean, atol=0.12)
+    np.testing.assert_allclose(np.cov(drawn.T), spread, atol=0.18)
     assert joint.sample_f(0, ([], np.zeros((0, 2))), 3).shape == (3, 0)
 
 
@@ -140,9 +140,9 @@ def test_independent_processes_are_exact_on_a_complete_grid(product):
 
 def test_samples_of_independent_processes(product):
     _, mean, spread = exact(*in_rows(GRID), X_NEW)
-    drawn = np.asarray(product.sample_f(1, X_NEW, 4096))
-    np.testing.assert_allclose(drawn.mean(0), mean, atol=0.06)
-    np.testing.assert_allclose(np.cov(drawn.T), spread, atol=0.09)
+    drawn = np.asarray(product.sample_f(1, X_NEW, 1024))
+    np.testing.assert_allclose(drawn.mean(0), mean, atol=0.12)
+    np.testing.assert_allclose(np.cov(drawn.T), spread, atol=0.18)
 
 
 def test_with_gaps_independent_processes_keep_the_means_and_lose_little(joint):
@@ -348,11 +348,12 @@ def test_one_map_of_places_along_a_line(counts):
     assert (maps.across[0], maps.up[0], maps.mean.shape) == ("time", "x", (1, 7, 7))
     assert len(maps.dots[0]) == 18
     assert np.all(maps_of(counts, [1.0], of="y", resolution=3).mean > 0)
+    cube = np.random.default_rng(0).uniform(size=(3, 3))
+    in_a_cube = sg.condition(make(places=2), (TIMES, cube), GRID[:, :3])
     with pytest.raises(ValueError, match="one or two coordinates"):
-        cube = np.random.default_rng(0).uniform(size=(4, 3))
-        maps_of(sg.condition(make(places=2), (np.arange(4), cube), np.arange(4)))
+        maps_of(in_a_cube)
     for wrong, words in [({"of": "g"}, "'f'"), ({"times": []}, "times must be")]:
         with pytest.raises(ValueError, match=words):
             maps_of(counts, **wrong)
-    with pytest.raises(ValueError, match="sg.SpaceTimeGP"):
+    with pytest.raises(ValueError, match=r"sg\.SpaceTimeGP"):
         maps_of(sg.condition(sg.GP("matern32"), [0.0], [1.0]))

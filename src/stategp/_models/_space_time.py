@@ -121,8 +121,8 @@ class SpaceTimeGP(MixedGP):
         """The inducing places, or how many there are to be."""
         return self.number if self.anchors is None else np.asarray(self.anchors)
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:  # type: ignore[misc]  # one and the same
+    @property  # type: ignore[misc]  # equinox lets a property stand for an abstract variable
+    def kernels(self) -> tuple[Kernel, ...]:  # type: ignore[override]  # likewise
         """The kernel over time, once for each inducing place."""
         if self.anchors is None:
             raise ValueError("the inducing places of this model have not been chosen yet")

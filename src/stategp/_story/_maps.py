@@ -65,9 +65,9 @@ def maps_of(
         line = _between(places[:, 0], size)
         mean, sd = _values(posterior, wanted, line[:, None], of)
         when = np.asarray(posterior.data.x) + posterior.data.origin
-        dots = (np.column_stack([when, places[:, 0]]),)
+        seen = np.column_stack([when, places[:, 0]])
         axes = (names[0], wanted), (names[1], line)
-        return Maps(*axes, ("",), mean.T[None], sd.T[None], dots, of)
+        return Maps(*axes, ("",), mean.T[None], sd.T[None], (seen,), of)
     across, up = (_between(column, size) for column in places.T)
     grid = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
     mean, sd = (v.reshape(-1, size, size) for v in _values(posterior, wanted, grid, of))
