@@ -13,7 +13,7 @@ from stategp._fitting._methods import METHODS
 from stategp._fitting._options import MethodName
 from tests.pages import ROOT
 
-MODELS = ["AdditiveGP", "DeepGP", "GP", "Layer", "MultiOutputGP", "SpaceTimeGP"]
+MODELS = ["AdditiveGP", "DeepGP", "GP", "JointGP", "Layer", "MultiOutputGP", "SpaceTimeGP"]
 FITTING = [
     "Auto",
     "CheckpointWarning",
@@ -28,6 +28,7 @@ POSTERIORS = [
     "DeepPosterior",
     "Filter",
     "FitResult",
+    "JointPosterior",
     "ManyPosteriors",
     "MultiOutputPosterior",
     "Outcome",

@@ -34,12 +34,21 @@ from stategp._fitting import (
 from stategp._forecasting import Effect, Event, Forecaster, ForecastWarning, Holidays
 from stategp._inference import Certificate, CheckpointWarning, FitResult, Outcome
 from stategp._many import ManyPosteriors, fit_many
-from stategp._models import GP, AdditiveGP, DeepGP, Layer, MultiOutputGP, SpaceTimeGP
+from stategp._models import (
+    GP,
+    AdditiveGP,
+    DeepGP,
+    JointGP,
+    Layer,
+    MultiOutputGP,
+    SpaceTimeGP,
+)
 from stategp._native import describe_runtime
 from stategp._posteriors import (
     AdditivePosterior,
     DeepPosterior,
     Filter,
+    JointPosterior,
     MultiOutputPosterior,
     Posterior,
     SpaceTimePosterior,
@@ -87,6 +96,8 @@ __all__ = [
     "GPClassifier",
     "GPRegressor",
     "Holidays",
+    "JointGP",
+    "JointPosterior",
     "Layer",
     "Learned",
     "LogPosterior",

@@ -82,9 +82,10 @@ class Picture(Figure):
 def plot(posterior: Any, *, ax: Axes | None = None, **options: Any) -> Figure:
     """Data, mean and intervals, with the inducing points, the gaps and where the forecast begins.
 
-    For an additive posterior it shows the effect of each input, for a deep one its functions.
-    Options are those of `stategp._story.tell` (`until=` for a forecast, `levels=`) or `portray`
-    (`level=`); a story that has been computed already is drawn as it is.
+    For an additive posterior it shows the effect of each input, for several outputs each of them,
+    for a deep posterior its functions. Options are those of `stategp._story.tell` (`until=` for a
+    forecast, `levels=`) or `portray` (`level=`); a story that has been computed already is drawn as
+    it is.
 
     >>> import numpy as np, stategp as sg
     >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])

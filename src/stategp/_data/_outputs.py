@@ -86,7 +86,8 @@ def _in_order(inputs: np.ndarray, kept: Observations, origin: Origin) -> Observa
     x = relative_inputs("x", inputs, origin)
     order = np.argsort(x, kind="stable")
     columns: Any = [np.asarray(v)[order] for v in (x, kept.y, kept.extra, kept.weights)]
-    return Observations(*columns, origin)
+    columns.append(origin)
+    return Observations(*columns)
 
 
 def _taken(extra: str, likelihoods: tuple[Likelihood, ...]) -> bool:

@@ -16,6 +16,8 @@ from stategp._data._views import Expected, Origin
 from stategp._runtime import on_device, pad_last, padded_size
 
 Rows = Float[Array, " rows"]
+Functions = Float[Array, "rows *functions"]  # one number for a row, unless it reads several
+Spread = Float[Array, "rows ..."]  # a variance for a row, or a covariance matrix
 
 
 class PlacedRows(eqx.Module):
@@ -26,7 +28,7 @@ class PlacedRows(eqx.Module):
     y: Rows
     extra: Rows
     weights: Rows
-    guess: Rows  # what each observation says of f, to start from
+    guess: Functions  # what each observation says of f, to start from
     origin: Origin | Float[Array, ""]  # the latter where JAX traces
 
     @staticmethod
@@ -58,7 +60,7 @@ class PlacedRows(eqx.Module):
         return jnp.sum(self.weights)
 
     def expected(
-        self, likelihood: Any, mean: Rows, variance: Rows, *, clip: bool = False
+        self, likelihood: Any, mean: Functions, variance: Spread, *, clip: bool = False
     ) -> Expected:
         """Σ E[log p(y | f)], and its derivatives in the mean and variance of f, row by row."""
         value, slope, curvature = likelihood.expected_slopes(self.y, mean, variance, self.extra)
@@ -66,7 +68,7 @@ class PlacedRows(eqx.Module):
             curvature = jnp.minimum(curvature, 0.0)
         return Expected(self._sum(value), self._weigh(slope), self._weigh(curvature))
 
-    def log_density(self, likelihood: Any, mean: Rows, variance: Rows) -> Float[Array, ""]:
+    def log_density(self, likelihood: Any, mean: Functions, variance: Spread) -> Float[Array, ""]:
         """Σ E[log p(y | f)]."""
         return self._sum(likelihood.expected_log_density(self.y, mean, variance, self.extra))
 
@@ -76,12 +78,18 @@ class PlacedRows(eqx.Module):
 
     def take(self, at: Int[Array, " batch"], count: int) -> "PlacedRows":
         """Some of the first `count` rows, weighted so that they stand for all."""
-        columns = (self.x, self.places, self.y, self.extra, self.weights, self.guess)
-        x, places, y, extra, weights, guess = jax.tree.map(lambda column: column[at], columns)
-        return PlacedRows(x, places, y, extra, count / len(at) * weights, guess, self.origin)
+
+        def columns(rows: PlacedRows) -> Any:
+            return rows.x, rows.places, rows.y, rows.extra, rows.weights, rows.guess
+
+        taken = jax.tree.map(lambda column: column[at], columns(self))
+        weights = count / len(at) * taken[4]
+        batch: PlacedRows = eqx.tree_at(columns, self, (*taken[:4], weights, taken[5]))
+        return batch
 
     def _sum(self, values: Rows) -> Float[Array, ""]:
         return jnp.sum(self._weigh(values))
 
-    def _weigh(self, values: Rows) -> Rows:
-        return jnp.where(self.weights > 0, self.weights * values, 0.0)
+    def _weigh(self, values: Spread) -> Spread:
+        weights = self.weights.reshape(-1, *[1] * (values.ndim - 1))
+        return jnp.where(weights > 0, weights * values, 0.0)

@@ -159,7 +159,7 @@ def _variance_of_mean(likelihood: Likelihood, mean: Any, variance: Any, extra: A
 def _spread_of_mean(
     likelihood: Likelihood, mean: jax.Array, variance: jax.Array, extra: jax.Array
 ) -> jax.Array:
-    f, weights = likelihood._nodes(mean, variance)
+    f, weights = likelihood.nodes(mean, variance)
     means = jax.vmap(lambda f: likelihood.moments(f, extra)[0])(f)
     centre = jnp.tensordot(weights, means, axes=1)
     spread: jax.Array = jnp.tensordot(weights, (means - centre[None]) ** 2, axes=1)

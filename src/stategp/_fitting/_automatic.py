@@ -19,12 +19,14 @@ from stategp._data import Observations, place_inducing
 from stategp._fitting._settings import Settings
 from stategp._inference import Certificate, Outcome
 from stategp._models import GP, MixedGP
-from stategp._posteriors import Posterior
+from stategp._posteriors import MixedPosterior, Posterior
 from stategp.parameters import all_parameters, log_prior, to_vector
 
-Start = Callable[[float], GP]
-Bound = Callable[[GP, np.ndarray], float]  # for hyperparameters as they are
-Learn = Callable[[list[GP], np.ndarray], Posterior]  # from the best of some starts
+Model = GP | MixedGP
+Answer = Posterior | MixedPosterior
+Start = Callable[[float], Any]
+Bound = Callable[[Any, np.ndarray], float]  # for hyperparameters as they are
+Learn = Callable[[list[Any], np.ndarray], Any]  # from the best of some starts
 
 _FEW = 256  # with no more distinct inputs than this, inducing points at the data cost nothing
 _FEWEST = 16
@@ -70,7 +72,7 @@ def choose(
     bound: Bound,
     learn: Learn,
     settings: Settings,
-) -> Posterior:
+) -> Any:
     """The posterior with the number of inducing points that the tolerance asks for.
 
     `start` gives the model to begin with, its open lengthscales multiplied by a number. `bound`
@@ -81,7 +83,7 @@ def choose(
     if grid.most <= _FEW or exact_is_cheaper(start(1.0), grid.most, settings):
         at_data = learn([start(scale) for scale in EXACT_STRETCHES], grid(grid.most))
         return _certify(at_data, grid, [(grid.most, at_data.elbo)], allowed, bound, settings)
-    posterior: Posterior | None = None
+    posterior: Answer | None = None
     history: list[tuple[int, float]] = []
     smallest = _FEWEST  # fewer were found wanting
     try:
@@ -116,14 +118,14 @@ def choose(
 
 
 def _certify(
-    posterior: Posterior,
+    posterior: Answer,
     grid: "_Grid",
     history: list[tuple[int, float]],
     allowed: float,
     bound: Bound,
     settings: Settings,
     checks: "_Checks | None" = None,
-) -> Posterior:
+) -> Answer:
     """The posterior with a certificate of its number of inducing points."""
     count, model = history[-1][0], posterior.model
     checks = checks or _Checks(model, grid.data, grid, bound)
@@ -151,12 +153,12 @@ def _certify(
 class _Interrupted(Exception):  # noqa: N818, nothing went wrong
     """A fit that was interrupted, and what it reached."""
 
-    def __init__(self, posterior: Posterior):
+    def __init__(self, posterior: Answer):
         super().__init__()
         self.posterior = posterior
 
 
-def _learned(posterior: Posterior) -> Posterior:
+def _learned(posterior: Answer) -> Answer:
     """The posterior of a fit that nobody interrupted."""
     result = posterior.fit_result
     if result is not None and result.outcome is Outcome.interrupted:
@@ -164,18 +166,16 @@ def _learned(posterior: Posterior) -> Posterior:
     return posterior
 
 
-def _better(one: Posterior, other: Posterior) -> Posterior:
+def _better(one: Answer, other: Answer) -> Answer:
     """The one with the higher objective: the bound, and the log prior of the hyperparameters."""
 
-    def height(posterior: Posterior) -> float:
+    def height(posterior: Answer) -> float:
         return posterior.elbo + float(log_prior(posterior.model))
 
     return other if height(other) > height(one) else one
 
 
-def _unfinished(
-    posterior: Posterior, allowed: float, history: list[tuple[int, float]]
-) -> Posterior:
+def _unfinished(posterior: Answer, allowed: float, history: list[tuple[int, float]]) -> Answer:
     """What was reached before an interruption, and a certificate that says so."""
     certificate = Certificate(
         inducing=len(posterior.inducing),
@@ -193,7 +193,7 @@ def _unfinished(
     return dataclasses.replace(posterior, certificate=certificate, fit_result=result)
 
 
-def exact_is_cheaper(model: GP, inputs: int, settings: Settings) -> bool:
+def exact_is_cheaper(model: Model, inputs: int, settings: Settings) -> bool:
     """Whether a fit with a state at every input should take less than choosing fewer would.
 
     Only methods that climb with q at its best need few enough evaluations. The costs are
@@ -209,13 +209,13 @@ def exact_is_cheaper(model: GP, inputs: int, settings: Settings) -> bool:
     return 1e-6 * cost * inputs * evaluations <= _PATIENCE
 
 
-def chain_sizes(model: GP | MixedGP) -> list[int]:
+def chain_sizes(model: Model) -> list[int]:
     """The sizes of the states of all chains."""
     dims = [kernel.state_dim for kernel in model.kernels]
     return [sum(dims)] if isinstance(model, MixedGP) and model.q == "joint" else dims
 
 
-def best_scale(start: Start, grid: "_Grid", bound: Bound) -> GP:
+def best_scale(start: Start, grid: "_Grid", bound: Bound) -> Model:
     """The starting lengthscales, or shorter ones if the data speak for them.
 
     A search for hyperparameters from lengthscales much too long may call everything noise.
@@ -229,14 +229,14 @@ def best_scale(start: Start, grid: "_Grid", bound: Bound) -> GP:
     return candidates[int(np.argmax(np.nan_to_num(bounds, nan=-np.inf)))]
 
 
-def knows_exactly(model: GP, grid: "_Grid") -> bool:
+def knows_exactly(model: Model, grid: "_Grid") -> bool:
     """Whether log p(y) can be had: Gaussian observations, not too many for the state's size."""
     entries = sum(dim**2 for dim in chain_sizes(model))
     known = model.likelihood.conjugate and grid.data.individual
     return known and grid.most * entries <= _AFFORDABLE
 
 
-def _per_lengthscale(model: GP, data: Observations) -> int:
+def _per_lengthscale(model: Model, data: Observations) -> int:
     """One inducing point for every lengthscale."""
     lengths = [
         float(np.min(p.value))
@@ -274,7 +274,7 @@ class _Grid:
 class _Checks:
     """Errors at fixed hyperparameters."""
 
-    def __init__(self, model: GP, data: Observations, grid: _Grid, bound: Bound):
+    def __init__(self, model: Model, data: Observations, grid: _Grid, bound: Bound):
         self.model, self.data, self.grid, self.infer = model, data, grid, bound
         self.bounds: dict[int, float] = {}
         self.ratio = 0.5
@@ -341,5 +341,5 @@ class _Checks:
         )
 
 
-def _certified(posterior: Posterior, certificate: Certificate) -> Posterior:
+def _certified(posterior: Answer, certificate: Certificate) -> Answer:
     return dataclasses.replace(posterior, certificate=certificate)

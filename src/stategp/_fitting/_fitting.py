@@ -6,10 +6,11 @@ from stategp._data import Summary
 from stategp._fitting._checkpointing import as_checkpoints
 from stategp._fitting._options import ConditionOptions, FitOptions, Numbers, Table
 from stategp._fitting._requests import Request, answer
-from stategp._models import GP, AdditiveGP, DeepGP, MultiOutputGP
+from stategp._models import GP, AdditiveGP, DeepGP, JointGP, MultiOutputGP
 from stategp._posteriors import (
     AdditivePosterior,
     DeepPosterior,
+    JointPosterior,
     MultiOutputPosterior,
     Posterior,
 )
@@ -30,6 +31,10 @@ def condition(
 def condition(
     model: MultiOutputGP, x: Any, y: Any, **options: Unpack[ConditionOptions]
 ) -> MultiOutputPosterior: ...
+@overload
+def condition(
+    model: JointGP, x: Numbers, y: Numbers, **options: Unpack[ConditionOptions]
+) -> JointPosterior: ...
 @overload
 def condition(
     model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Unpack[ConditionOptions]
@@ -112,6 +117,10 @@ def fit(
 def fit(
     model: MultiOutputGP, x: Any, y: Any, **options: Unpack[FitOptions]
 ) -> MultiOutputPosterior: ...
+@overload
+def fit(
+    model: JointGP, x: Numbers, y: Numbers, **options: Unpack[FitOptions]
+) -> JointPosterior: ...
 @overload
 def fit(
     model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Unpack[FitOptions]

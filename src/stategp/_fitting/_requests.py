@@ -14,6 +14,7 @@ from stategp._fitting._automatic import Auto, as_auto, choose
 from stategp._fitting._checkpointing import Checkpoints, fingerprint
 from stategp._fitting._deep import DeepTask, observe_outputs
 from stategp._fitting._doors import observations, refuse_sums
+from stategp._fitting._joint import joint_posterior
 from stategp._fitting._locations import Learned, learn_locations, place_learned
 from stategp._fitting._methods import find_method
 from stategp._fitting._outputs import outputs_posterior
@@ -32,7 +33,7 @@ from stategp._inference import (
     starting_model,
     transfer_sites,
 )
-from stategp._models import GP, AdditiveGP, DeepGP, MultiOutputGP, SpaceTimeGP
+from stategp._models import GP, AdditiveGP, DeepGP, JointGP, MultiOutputGP, SpaceTimeGP
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
 from stategp._runtime import (
     Progress,
@@ -82,10 +83,10 @@ def answer(request: Request) -> Any:
     began = time.perf_counter()
     warm = request.model if isinstance(request.model, DeepPosterior) else None
     model = request.model if warm is None else warm.model
-    if not isinstance(model, GP | AdditiveGP | MultiOutputGP | SpaceTimeGP | DeepGP):
+    if not isinstance(model, GP | AdditiveGP | MultiOutputGP | JointGP | SpaceTimeGP | DeepGP):
         raise ValueError(
-            "model must be an sg.GP, an sg.AdditiveGP, an sg.MultiOutputGP, an sg.SpaceTimeGP or "
-            "an sg.DeepGP, got "
+            "model must be an sg.GP, an sg.AdditiveGP, an sg.MultiOutputGP, an sg.JointGP, an "
+            "sg.SpaceTimeGP or an sg.DeepGP, got "
             f"{type(model).__name__}: {model!r}"
         )
     refuse_traced("the model", model)
@@ -109,6 +110,8 @@ def answer(request: Request) -> Any:
                     posterior = _additive(model, request, settings, show)
                 case MultiOutputGP():
                     posterior = outputs_posterior(model, request, settings, show)
+                case JointGP():
+                    posterior = joint_posterior(model, request, settings, show)
                 case SpaceTimeGP():
                     posterior = space_time_posterior(model, request, settings, show)
                 case DeepGP():
@@ -183,7 +186,8 @@ def _with_chosen_inducing(
         except TooFastError:  # for a summary
             return float("nan")
 
-    return choose(start, data, auto, bound=bound, learn=learn, settings=settings)
+    chosen: Posterior = choose(start, data, auto, bound=bound, learn=learn, settings=settings)
+    return chosen
 
 
 def _additive(

@@ -39,6 +39,7 @@ from stategp._forecasting._parallel import fit_panel
 from stategp._forecasting._pictures import Pictured
 from stategp._forecasting._regressors import effect_rows, knowing, without_unknown
 from stategp._forecasting._single import EXTRAS, Wish, fit_frame, fit_stream
+from stategp._forecasting._targets import melted
 from stategp._forecasting._updating import updated
 from stategp._forecasting._words import explain, tell_apart
 from stategp._posteriors import Posterior
@@ -110,7 +111,7 @@ class Forecaster(Pictured):
         self,
         frame: Any,
         time: str = "ds",
-        target: str = "y",
+        target: str | list[str] = "y",
         *,
         by: Any = None,
         n_jobs: Any = None,
@@ -134,7 +135,15 @@ class Forecaster(Pictured):
         possible. `forecast` and `predict` then answer with a long frame, ``forecaster[key]`` is the
         forecaster of one series, and `failures_` lists those that could not be fitted. `n_jobs`
         divides the series among processes, by the backend that joblib has (or was told to use).
+
+        With a list of targets every one of these columns is such a series, on its own:
+        ``fit(frame, target=["load", "price"])``. Answers have their names in a column `target`, and
+        ``forecaster["load"]`` is the forecaster of one.
         """
+        if isinstance(target, list | tuple):
+            if isinstance(frame, Stream):
+                raise ValueError("a stream names its target where it is made, and has one")
+            frame, by, target = melted(frame, time, target, by)
         extras = dict(zip(EXTRAS, (noise_variance, exposure, trials), strict=True))
         wish = Wish(time, target, extras | {"weights": weights}, date_format, progress, options)
         if isinstance(frame, Stream):

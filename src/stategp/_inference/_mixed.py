@@ -21,6 +21,7 @@ from stategp._data import Expected, PlacedRows
 from stategp._inference._bound import Q, States, rounding_of, unless_lost
 from stategp._inference._natural import MOST_STEPS, TOLERANCE, Settling, begin, settle
 from stategp._inference._separable import one_kernel, shared_prior, shared_reads
+from stategp._inference._several import SeveralStrand
 from stategp._inference._together import means_together
 from stategp._models import MixedGP
 from stategp._projection import Projection, project
@@ -38,6 +39,8 @@ from stategp.kernels import Kernel
 from stategp.parameters import log_prior, with_vector
 
 Rows = Float[Array, " rows"]
+Functions = Float[Array, "rows *functions"]  # one number for a row, unless it reads several
+Spread = Float[Array, "rows ..."]  # a variance for a row, or a covariance matrix
 GroupSites = tuple[Sites, ...]  # of each group, its chains along a first axis
 
 
@@ -93,13 +96,13 @@ class Strands(NamedTuple):
 class MixedShape(NamedTuple):
     """The priors of all chains, what rows read of them, and what rows have on their own."""
 
-    groups: tuple[Strands, ...]
+    groups: tuple[Strands | SeveralStrand, ...]
     extra: Rows
 
     @property
     def chains(self) -> int:
         """How many there are."""
-        return sum(len(group.weights) for group in self.groups)
+        return sum(len(group.transitions.A) for group in self.groups)
 
 
 def mixed_geometry(model: MixedGP, rows: PlacedRows, inducing: States) -> MixedShape:
@@ -112,7 +115,6 @@ def mixed_shape(model: MixedGP, x: Rows, places: Any, inducing: States) -> Mixed
     if one_kernel(model):
         shared = Strands(*shared_reads(model, x, places, inducing))
         return MixedShape((shared,), model.extra_variance(places))
-    coefficients = model.coefficients(places)
 
     def both(kernel: Kernel) -> tuple[Transitions, Projection]:
         prior = prior_transitions(kernel, inducing)
@@ -121,6 +123,10 @@ def mixed_shape(model: MixedGP, x: Rows, places: Any, inducing: States) -> Mixed
     answers = _for_each(model, both)
     priors, projections = [prior for prior, _ in answers], [there for _, there in answers]
     interval = projections[0].interval
+    if model.functions > 1:
+        strand = SeveralStrand.of(_stacked(priors), projections)
+        return MixedShape((strand,), jnp.zeros_like(x))
+    coefficients = model.coefficients(places)
     reads = []
     for number, projection in enumerate(projections):
         own = coefficients[:, number]
@@ -207,8 +213,12 @@ def sweep_groups(shape: MixedShape, sites: GroupSites, indefinite: bool) -> tupl
     )
 
 
-def mixed_moments(shape: MixedShape, marginals: tuple[PairMarginals, ...]) -> tuple[Rows, Rows]:
+def mixed_moments(
+    shape: MixedShape, marginals: tuple[PairMarginals, ...]
+) -> tuple[Functions, Spread]:
     """Mean (without the mean function) and variance of what every row reads."""
+    if isinstance(shape.groups[0], SeveralStrand):
+        return shape.groups[0].moments(marginals[0])
     mean, variance = jnp.zeros_like(shape.extra), shape.extra
     for group, pairs in zip(shape.groups, marginals, strict=True):
         means, variances = group.moments(pairs)
@@ -217,13 +227,19 @@ def mixed_moments(shape: MixedShape, marginals: tuple[PairMarginals, ...]) -> tu
 
 
 def mixed_wanted(
-    shape: MixedShape, mean: Rows, expected: Expected, start: GroupSites, total: Float[Array, ""]
+    shape: MixedShape,
+    mean: Functions,
+    expected: Expected,
+    start: GroupSites,
+    total: Float[Array, ""],
 ) -> GroupSites:
     """The sites that the data would rather have, all chains moving together."""
     precision = -2 * expected.curvature
+    first = shape.groups[0]
+    if isinstance(first, SeveralStrand):
+        return (first.gather(expected.slope + (precision @ mean[..., None])[..., 0], precision),)
     if shape.chains == 1:
-        linear = expected.slope + precision * mean
-        return (shape.groups[0].gather(linear[None], precision),)
+        return (first.gather((expected.slope + precision * mean)[None], precision),)
     return means_together(shape.groups, mean, expected.slope, precision, start, total)
 
 
@@ -254,12 +270,12 @@ def mixed_evaluate(
 
     The target is where all chains go together, or, if `alone`, each as if the others stayed.
     """
-    swept = sweep_groups(shape, sites, not model.likelihood.log_concave)
+    swept = sweep_groups(shape, sites, not model.concave)
     marginals = tuple(one.marginals for one in swept)
     mean, variance = mixed_moments(shape, marginals)
     likelihood = model.likelihood_at(rows.places)
     full_mean = mean + model.offset(rows.user_x, rows.places)
-    expected = rows.expected(likelihood, full_mean, variance, clip=model.likelihood.log_concave)
+    expected = rows.expected(likelihood, full_mean, variance, clip=model.concave)
     wanted = sites
     if alone:
         wanted = mixed_alone(shape, marginals, expected)
@@ -316,8 +332,7 @@ def mixed_first(
     """The sites for f near what y points at; for Gaussian observations these are the optimum."""
     likelihood = model.likelihood_at(rows.places)
     uncertain = likelihood.guess_variance(rows.guess)
-    clip = model.likelihood.log_concave
-    expected = rows.expected(likelihood, rows.guess, uncertain, clip=clip)
+    expected = rows.expected(likelihood, rows.guess, uncertain, clip=model.concave)
     centred = rows.guess - model.offset(rows.user_x, rows.places)
     return mixed_wanted(shape, centred, expected, nothing, rows.total)
 

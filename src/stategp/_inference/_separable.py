@@ -17,9 +17,9 @@ Rows = Float[Array, " rows"]
 
 
 def one_kernel(model: MixedGP) -> bool:
-    """Whether all processes have the very same kernel."""
+    """Whether all processes have the very same kernel, and rows read one mixture of them."""
     kernels = model.kernels
-    return all(kernel is kernels[0] for kernel in kernels)
+    return model.functions == 1 and all(kernel is kernels[0] for kernel in kernels)
 
 
 def shared_prior(model: MixedGP, prior: Transitions) -> Transitions:

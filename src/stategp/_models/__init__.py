@@ -4,6 +4,7 @@ from stategp._models._additive import AdditiveGP
 from stategp._models._bare import bare
 from stategp._models._deep import DeepGP, Layer, Path, Stack
 from stategp._models._gp import GP, as_kernel, as_likelihood
+from stategp._models._joint import JointGP
 from stategp._models._latent import Latent, Values
 from stategp._models._mixed import MixedGP, check_family
 from stategp._models._outputs import MultiOutputGP
@@ -14,6 +15,7 @@ __all__ = [
     "GP",
     "AdditiveGP",
     "DeepGP",
+    "JointGP",
     "Latent",
     "Layer",
     "MixedGP",

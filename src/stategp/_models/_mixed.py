@@ -34,6 +34,16 @@ class MixedGP(eqx.Module):
     def likelihood(self) -> Any:
         """What tells whether all observations are Gaussian (`conjugate`), and `log_concave`."""
 
+    @property
+    def functions(self) -> int:
+        """How many functions a row reads. If several, each is a process, and rows read them all."""
+        return 1
+
+    @property
+    def concave(self) -> bool:
+        """Whether no observation can make f less certain: sites never have negative precision."""
+        return bool(self.likelihood.log_concave)
+
     @abc.abstractmethod
     def likelihood_at(self, places: Any) -> Any:
         """How the observations in rows depend on f there: a likelihood, with its parameters."""
@@ -47,7 +57,7 @@ class MixedGP(eqx.Module):
         """e, the variance that no process explains; never negative."""
 
     @abc.abstractmethod
-    def offset(self, x: Rows, places: Any) -> Rows:
+    def offset(self, x: Rows, places: Any) -> Float[Array, "rows *functions"]:
         """The mean function, at inputs in the user's units."""
 
     @abc.abstractmethod

@@ -5,6 +5,7 @@ from stategp._posteriors._at_points import PATTERN, Seen, component_moments, rea
 from stategp._posteriors._consistency import check_posterior
 from stategp._posteriors._deep import DeepPosterior
 from stategp._posteriors._filter import Filter
+from stategp._posteriors._joint import JointPosterior
 from stategp._posteriors._marginals import Marginals, marginals_at
 from stategp._posteriors._mixed import MixedPosterior
 from stategp._posteriors._outputs import MultiOutputPosterior
@@ -22,6 +23,7 @@ __all__ = [
     "Chain",
     "DeepPosterior",
     "Filter",
+    "JointPosterior",
     "Marginals",
     "MixedPosterior",
     "MultiOutputPosterior",

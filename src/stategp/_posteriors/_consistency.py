@@ -97,13 +97,16 @@ def check_mixed(posterior: MixedPosterior) -> None:
     states, model = len(posterior.padded_inducing), posterior.model
     if not 1 <= posterior.states <= states:
         raise ValueError(f"it counts {posterior.states} of {states} inducing locations")
-    wanted = jax.tree.map(np.shape, no_group_sites(model, states))
-    if jax.tree.map(np.shape, posterior.sites) != wanted:
-        raise ValueError("its sites are not those of its processes and inducing locations")
-    pairs = [PairMarginals(site.linear, site.precision) for site in wanted]
-    if jax.tree.map(np.shape, list(posterior.marginals)) != pairs:
-        raise ValueError("its marginals are not those of its processes and inducing locations")
-    _equal_lengths("observations", y=posterior.data.y, places=posterior.places)
+    wanted = _shapes(no_group_sites(model, states))
+    for name, part in (("sites", posterior.sites), ("marginals", posterior.marginals)):
+        if _shapes(part) != wanted:
+            raise ValueError(f"its {name} are not those of its processes and inducing locations")
+    for column in jax.tree.leaves(posterior.places):
+        _equal_lengths("observations", y=posterior.data.y, places=column)
+
+
+def _shapes(parts: Any) -> list[tuple[int, ...]]:
+    return [np.shape(leaf) for leaf in jax.tree.leaves(parts)]
 
 
 def check_deep(posterior: DeepPosterior) -> None:

@@ -77,7 +77,7 @@ class MixedPosterior(Predicts):
         """Joint samples of all processes; x is measured from the origin."""
         whole = padded(on_device(x))
         chains = self.padded_inducing, self.sites
-        negative = not self.model.likelihood.log_concave
+        negative = not self.model.concave
         with finishing_compilations(forget=False):
             drawn = at_once(
                 lambda: _sample_processes(bare(self.model), *chains, key, whole, count, negative)
@@ -120,7 +120,7 @@ def _moments(
     origin: Float[Array, ""],
     x: Points,
     places: Any,
-) -> tuple[Points, Points]:
+) -> tuple[Float[Array, "points *functions"], Float[Array, "points ..."]]:
     mean, variance = mixed_moments(mixed_shape(model, x, places, inducing), marginals)
     return mean + model.offset(x + origin, places), variance
 

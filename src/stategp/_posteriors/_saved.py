@@ -11,6 +11,7 @@ from stategp._models import (
     GP,
     AdditiveGP,
     DeepGP,
+    JointGP,
     Layer,
     MultiOutputGP,
     SpaceTimeGP,
@@ -30,6 +31,7 @@ from stategp._posteriors._consistency import (
 )
 from stategp._posteriors._deep import DeepPosterior
 from stategp._posteriors._filter import Filter, check_filter
+from stategp._posteriors._joint import JointPosterior
 from stategp._posteriors._outputs import MultiOutputPosterior
 from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain
@@ -40,9 +42,10 @@ from stategp.parameters import Parameter
 
 def allow_all() -> None:
     """Let files name every class that posteriors consist of."""
-    allow(answers=(Posterior, AdditivePosterior, MultiOutputPosterior))
+    allow(answers=(Posterior, AdditivePosterior, MultiOutputPosterior, JointPosterior))
     allow(answers=(SpaceTimePosterior, DeepPosterior, Filter, Summary))
-    allow(Parameter, GP, AdditiveGP, MultiOutputGP, SpaceTimeGP, Layer, Stack, Observations, Table)
+    allow(Parameter, GP, AdditiveGP, MultiOutputGP, JointGP, SpaceTimeGP, Layer, Stack)
+    allow(Observations, Table)
     allow(Summarised, Stretches, GaussianSums, Tallies)
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
     allow(chain.Sites, chain.PairMarginals, FilterState)
@@ -58,6 +61,7 @@ def allow_all() -> None:
             Posterior: check_posterior,
             AdditivePosterior: check_additive,
             MultiOutputPosterior: check_mixed,
+            JointPosterior: check_mixed,
             DeepPosterior: check_deep,
             Filter: check_filter,
             SpaceTimePosterior: check_space_time,

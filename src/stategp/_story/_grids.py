@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from stategp._data import relative_inputs
-from stategp._posteriors import Posterior
 from stategp.parameters import all_parameters
 
 
@@ -22,7 +21,7 @@ _FEWEST, _MOST = 400, 12_000  # points of the grid
 
 
 def make_grid(
-    posterior: Posterior, x: np.ndarray, until: float, points: Any
+    posterior: Any, x: np.ndarray, until: float, points: Any
 ) -> tuple[np.ndarray, list[str]]:
     """Where the curves are computed: fine enough for the shortest period, if points allow it."""
     start, end = float(x[0]), float(x[-1])
@@ -52,7 +51,7 @@ def make_grid(
     return np.sort(np.concatenate([outside, fine])), [note]
 
 
-def _finest(posterior: Posterior) -> float:
+def _finest(posterior: Any) -> float:
     """The distance between points at which nothing of the kernel is lost to the eye."""
     steps = [np.inf]
     for parameter in all_parameters(posterior.model.kernels):

@@ -7,7 +7,8 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from stategp._models import AdditiveGP, DeepGP
+from stategp._models import AdditiveGP, DeepGP, MultiOutputGP
+from stategp._runtime import on_device
 from stategp.kernels import Product, Sum
 from stategp.parameters import Parameter
 
@@ -41,6 +42,9 @@ def list_hyperparameters(model: Any, unit: str = "") -> Iterator[Hyperparameter]
         for name, kernel in zip(model.names, model.kernels, strict=True):
             yield from _rows(kernel, [name], "")
         yield from _rows(model.mean, ["mean"], unit)
+    elif isinstance(model, MultiOutputGP):
+        yield from _outputs(model, unit)
+        return
     else:
         several = len(model.kernels) > 1
         for number, (kernel, mean) in enumerate(zip(model.kernels, model.means, strict=True)):
@@ -48,6 +52,21 @@ def list_hyperparameters(model: Any, unit: str = "") -> Iterator[Hyperparameter]
             yield from _rows(kernel, where, unit)
             yield from _rows(mean, [*where, "mean"], unit)
     yield from _rows(model.likelihood, ["likelihood"], unit)
+
+
+def _outputs(model: MultiOutputGP, unit: str) -> Iterator[Hyperparameter]:
+    """Those of each output, and of the processes that they share."""
+    if model.mixing is not None:
+        for number, kernel in enumerate(model.kernels):
+            yield from _rows(kernel, [f"process {number + 1}"], unit)
+        for name, row in zip(model.names, np.asarray(model.mixing.value), strict=True):
+            shares = dataclasses.replace(model.mixing, value=on_device(row), prior=None)
+            yield from _rows(shares, [name], unit, "mixing")
+    for number, name in enumerate(model.names):
+        if model.mixing is None:
+            yield from _rows(model.kernels[number], [name], unit)
+        yield from _rows(model.means[number], [name, "mean"], unit)
+        yield from _rows(model.likelihoods[number], [name, "likelihood"], unit)
 
 
 def _rows(part: Any, where: list[str], unit: str, field: str = "") -> Iterator[Hyperparameter]:

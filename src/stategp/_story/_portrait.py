@@ -1,13 +1,19 @@
-"""Models of several functions: the effect of each input, the functions of a deep model."""
+"""Models of several functions: the effect of each input, outputs, the functions of a deep model."""
 
 import dataclasses
 from typing import Any
 
 import numpy as np
 
-from stategp._posteriors import AdditivePosterior, DeepPosterior
+from stategp._posteriors import (
+    AdditivePosterior,
+    DeepPosterior,
+    JointPosterior,
+    MultiOutputPosterior,
+)
 from stategp._story._account import Account, account
 from stategp._story._charts import Axis, Fill, Line, Panel, Rug, interval_name
+from stategp._story._outputs import function_panels, output_panels
 from stategp._story._seasons import cycle_of, plan_season
 from stategp._story._story import Band
 
@@ -25,13 +31,20 @@ class Portrait(Account):
 
 
 def portray(
-    posterior: Any, *, level: Any = 0.95, title: str | None = None, call: str | None = None
+    posterior: Any,
+    *,
+    level: Any = 0.95,
+    until: Any = None,
+    title: str | None = None,
+    call: str | None = None,
 ) -> Portrait:
-    """The content of figures and reports of an additive or deep posterior: its functions.
+    """The content of figures and reports of posteriors of several functions or outputs.
 
     Arguments:
         posterior: from `sg.fit` or `sg.condition`.
         level: probability of the intervals.
+        until: where the forecast of several outputs ends, in the units of x; by default there is
+            none.
         title: title of figures and report.
         call: the call that made the posterior, shown in the report.
 
@@ -44,7 +57,25 @@ def portray(
     """
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, such as 0.95; got {level!r}")
-    if isinstance(posterior, AdditivePosterior):
+    if until is not None and not isinstance(posterior, MultiOutputPosterior | JointPosterior):
+        raise ValueError("until is for posteriors along one input, which have forecasts")
+    if isinstance(posterior, MultiOutputPosterior):
+        panels = output_panels(posterior, float(level), until)
+        observations = posterior.data.observed
+        name = "Outputs"
+        about = (
+            f"Observations of each output, with the mean and the {interval_name(level)} of new "
+            "ones."
+        )
+    elif isinstance(posterior, JointPosterior):
+        panels = function_panels(posterior, float(level), until)
+        observations = posterior.data.observed
+        name = "Observations and functions"
+        about = (
+            f"Observations with the mean and the {interval_name(level)} of new ones, and the "
+            "functions that they depend on."
+        )
+    elif isinstance(posterior, AdditivePosterior):
         panels = _effects(posterior, float(level))
         observations = posterior.observations
         name = "Effects of the inputs"
@@ -62,8 +93,8 @@ def portray(
         )
     else:
         raise ValueError(
-            "portray needs an additive or deep posterior "
-            f"(sg.AdditivePosterior, sg.DeepPosterior), got {type(posterior).__name__}"
+            "portray needs a posterior of several functions (sg.AdditivePosterior, "
+            f"sg.MultiOutputPosterior, sg.DeepPosterior), got {type(posterior).__name__}"
         )
     title = name if title is None else title
     shared = account(posterior, title=title, unit="", notes=(), call=call)

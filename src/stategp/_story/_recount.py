@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
+from stategp._posteriors import AdditivePosterior, DeepPosterior, MixedPosterior, Posterior
 from stategp._story._portrait import Portrait, portray
 from stategp._story._story import Story, tell
 
@@ -18,7 +18,7 @@ def recount(posterior: Any, options: dict[str, Any]) -> Story | Portrait:
         return posterior
     if isinstance(posterior, Posterior):
         return tell(posterior, **options)
-    if isinstance(posterior, AdditivePosterior | DeepPosterior):
+    if isinstance(posterior, AdditivePosterior | MixedPosterior | DeepPosterior):
         return portray(posterior, **options)
     story = getattr(posterior, "story", None)
     if callable(story):  # that of a Forecaster, which knows its dates

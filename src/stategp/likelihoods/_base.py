@@ -120,7 +120,7 @@ class Likelihood(eqx.Module):
 
     def predict(self, mean: Latent, variance: Latent, extra: Points) -> tuple[Points, Points]:
         """Mean and variance of y for f ~ N(mean, variance)."""
-        f, weights = self._nodes(mean, variance)
+        f, weights = self.nodes(mean, variance)
         first, second = jax.vmap(lambda f: self.moments(f, extra))(f)
         centre = jnp.tensordot(weights, first, axes=1)
         spread = jnp.tensordot(weights, second + (first - centre[None]) ** 2, axes=1)
@@ -142,7 +142,7 @@ class Likelihood(eqx.Module):
         """log ∫ p(y | f) N(f; mean, variance) df."""
         if self.latents == 1:
             return self.tilted(y, mean, variance, extra).log_normaliser
-        f, weights = self._nodes(mean, variance)
+        f, weights = self.nodes(mean, variance)
         logs = jax.vmap(lambda f: self.log_density(y, f, extra))(f)
         return jax.nn.logsumexp(logs, axis=0, b=weights.reshape((-1,) + (1,) * y.ndim))
 
@@ -195,7 +195,7 @@ class Likelihood(eqx.Module):
         """
         if self.latents == 1:
             return average(lambda f: self.cdf(y, f, extra), mean, variance)
-        f, weights = self._nodes(mean, variance)
+        f, weights = self.nodes(mean, variance)
         return jnp.tensordot(weights, jax.vmap(lambda f: self.cdf(y, f, extra))(f), axes=1)
 
     def coordinate(self, mean: Latent, variance: Latent, extra: Points) -> Coordinate:
@@ -244,7 +244,7 @@ class Likelihood(eqx.Module):
         """The number of nodes of its quadrature."""
         return getattr(self, "quadrature", QUADRATURE)
 
-    def _nodes(self, mean: Latent, variance: Latent) -> tuple[Array, Array]:
+    def nodes(self, mean: Latent, variance: Latent) -> tuple[Array, Array]:
         """Gauss–Hermite nodes for f, along a new first axis, and their weights."""
         nodes, weights = product_hermite(self.quadrature_order, self.latents)
         inner = (1,) * mean.ndim if self.latents == 1 else (*(1,) * (mean.ndim - 1), self.latents)

@@ -40,6 +40,15 @@ class HeteroscedasticGaussian(Likelihood):
         square = (y - mean[..., 0]) ** 2 + variance[..., 0]
         return _log_normal(square * jnp.exp(variance[..., 1] / 2 - mean[..., 1]), mean[..., 1])
 
+    def expected_jointly(
+        self, y: Points, mean: Latent, covariance: Latent, extra: Points
+    ) -> Points:
+        """E[log p(y | f)] where the two functions are dependent: (points, 2, 2)."""
+        # Under N(mean, covariance) times exp(−f₂), f₁ has its mean moved by minus the covariance.
+        away = y - mean[..., 0] + covariance[..., 0, 1]
+        weight = jnp.exp(covariance[..., 1, 1] / 2 - mean[..., 1])
+        return _log_normal((away**2 + covariance[..., 0, 0]) * weight, mean[..., 1])
+
     def moments(self, f: Latent, extra: Points) -> tuple[Points, Points]:
         return f[..., 0], jnp.exp(f[..., 1])
 

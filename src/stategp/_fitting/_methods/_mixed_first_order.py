@@ -102,6 +102,13 @@ class MixedInMinibatches(Ascending):
     regimes = (Regime.minibatches,)
     takes_step_size = True
 
+    def check(self, model: MixedGP, data: Any) -> None:
+        if model.functions > 1:
+            raise ValueError(
+                f"an {type(model).__name__} needs all data: leave batch_size out, or use an sg.GP, "
+                "whose functions are independent under q"
+            )
+
     def ascent(self, model: MixedGP, task: MixedTask, warm: GroupSites | None) -> Ascent:
         optimiser = checked(task.settings.optimiser)
         take = _minibatch_step(optimiser, task.count)
@@ -114,7 +121,7 @@ class MixedInMinibatches(Ascending):
             return take(state, model, task.rows, task.inducing, scales, limits, at, size)
 
         nothing = no_group_sites(model, len(task.inducing))
-        spare = None if model.likelihood.log_concave else nothing
+        spare = None if model.concave else nothing
         start = Moving(scaled, optimiser.init(scaled), nothing, spare)
         return ascent_in_batches(task, start, with_batch)
 

@@ -1,0 +1,100 @@
+"""The posterior of several functions that one likelihood reads, all of them together."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from stategp._data import check_support
+from stategp._models import JointGP
+from stategp._posteriors._joint_marginals import JointMarginals
+from stategp._posteriors._marginals import as_targets
+from stategp._posteriors._mixed import MixedPosterior
+from stategp._posteriors._pointwise import Points, check_levels
+from stategp._runtime import as_count, as_key, on_device
+
+Functions = Float[Array, "points functions"]
+
+
+class JointPosterior(MixedPosterior):
+    """The posterior of an `sg.JointGP`, returned by `sg.condition` and `sg.fit`.
+
+    Moments and samples of f have a last axis with one entry for each function.
+    """
+
+    model: JointGP
+
+    def predict_f(self, x_new: Any) -> tuple[Functions, Functions]:
+        """Mean and variance of every function."""
+        mean, covariance = self._joint_moments(x_new)
+        variance = np.diagonal(covariance, axis1=1, axis2=2)
+        moments: tuple[Functions, Functions] = on_device((mean, np.ascontiguousarray(variance)))
+        return moments
+
+    def covariance_f(self, x_new: Any) -> Float[Array, "points functions functions"]:
+        """The covariance matrix of the functions at each point.
+
+        >>> import numpy as np, stategp as sg
+        >>> model = sg.JointGP(sg.kernels.Matern32(), sg.likelihoods.HeteroscedasticGaussian())
+        >>> posterior = sg.condition(model, np.arange(4), [0.0, 1.0, -1.0, 0.5])
+        >>> posterior.covariance_f([0.5, 10.0]).shape
+        (2, 2, 2)
+        """
+        answer: Float[Array, "points functions functions"] = on_device(
+            self._joint_moments(x_new)[1]
+        )
+        return answer
+
+    def sample_f(
+        self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
+    ) -> Float[Array, "samples points functions"]:
+        """Joint samples of all functions; `key` is a JAX random key or an integer seed."""
+        count, x = as_count(num_samples), self._points("x_new", x_new)
+        if count == 0 or len(x) == 0:
+            f = np.zeros((count, len(x), self.model.functions))
+        else:
+            user = on_device(x + float(self.data.origin))
+            means = np.stack([np.asarray(mean(user)) for mean in self.model.means], axis=-1)
+            f = self._processes_at(as_key(key), x, count) + means
+        drawn: Float[Array, "samples points functions"] = on_device(f)
+        return drawn
+
+    def predict_y(self, x_new: Any, **extras: Any) -> tuple[Points, Points]:
+        """Mean and variance of a new observation."""
+        return self._there(x_new, extras).moments()
+
+    def log_density(self, x_new: Any, y_new: Any, **extras: Any) -> Points:
+        """Log predictive density of each new observation separately (NaN where y is NaN)."""
+        there = self._there(x_new, extras)
+        y = as_targets(y_new, there.mean.shape[1])
+        check_support(self.model.likelihood, "y_new", y, there.extra)
+        return there.log_density(y)
+
+    def quantiles(
+        self, x_new: Any, levels: Any = (0.025, 0.5, 0.975), **extras: Any
+    ) -> Float[Array, "levels points"]:
+        """Quantiles of a new observation at each point: the smallest y with P(Y ≤ y) ≥ level."""
+        return self._there(x_new, extras).quantiles(check_levels(levels))
+
+    def cdf(self, x_new: Any, y_new: Any, *, strict: Any = False, **extras: Any) -> Points:
+        """P(Y ≤ y) of each new observation, or P(Y < y) if `strict` (NaN where y is NaN)."""
+        there = self._there(x_new, extras)
+        y = as_targets(y_new, there.mean.shape[1])
+        return there.cdf(np.ceil(y) - 1 if strict and self.model.likelihood.discrete else y)
+
+    def crps(self, x_new: Any, y_new: Any, **extras: Any) -> Points:
+        """Not available where functions are dependent."""
+        raise ValueError(
+            "the CRPS is not available for an sg.JointGP: use log_density, or an sg.GP"
+        )
+
+    def _joint_moments(self, x_new: Any) -> tuple[np.ndarray, np.ndarray]:
+        return self._moments_at(self._points("x_new", x_new), ())
+
+    def _there(self, x_new: Any, extras: dict[str, Any]) -> JointMarginals:
+        mean, covariance = self._joint_moments(x_new)
+        extra = self._extra(len(mean), extras)
+        return JointMarginals.of(self.model.likelihood, mean, covariance, extra)
+
+    def __repr__(self) -> str:
+        return self._told(f"JointPosterior of {self.model!r}")

@@ -1,0 +1,187 @@
+"""Several outputs, as users fit them: against single series, and against one another."""
+
+import numpy as np
+import pytest
+
+import stategp as sg
+
+k, noise = sg.kernels, sg.likelihoods
+RNG = np.random.default_rng(0)
+X = np.linspace(0, 10, 40)
+G = np.stack([np.sin(X), np.cos(2.3 * X)], axis=1)
+MIX = np.array([[1.0, 0.2], [3.0, -1.0], [-2.0, 5.0]])
+Y = G @ MIX.T + np.array([10.0, 0.0, -5.0]) + 0.1 * RNG.standard_normal((40, 3))
+Y[RNG.uniform(size=Y.shape) < 0.2] = np.nan
+GAP = slice(18, 28)
+Y[GAP, 1] = np.nan
+NEW = np.array([-0.5, 5.2, 11.0])
+KERNEL = k.Matern52(variance=2.0, lengthscale=1.5)
+MIXED = {"mixing": sg.fixed(MIX), "outputs": ["a", "b", "c"], "mean": [10.0, 0.0, -5.0]}
+NOISE = noise.Gaussian(variance=0.01)
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    return sg.condition(sg.MultiOutputGP([KERNEL] * 2, NOISE, **MIXED), X, Y, inducing="data")
+
+
+@pytest.fixture(scope="module")
+def learned():
+    model = sg.MultiOutputGP([k.Matern52()] * 2, mixing="learned", outputs=["a", "b", "c"])
+    return sg.fit(model, X, Y, inducing=20)
+
+
+def test_independent_outputs_are_separate_series():
+    likelihoods = [noise.Gaussian(variance=0.1), "poisson"]
+    counts = np.where(np.isnan(Y[:, 1]), np.nan, np.arange(40) % 5)
+    both = np.stack([Y[:, 0], counts], axis=1)
+    model = sg.MultiOutputGP({"y": KERNEL, "n": KERNEL}, likelihoods, mean=[10.0, 0.5])
+    together = sg.condition(model, X, both, inducing=12)
+    total = 0.0
+    for i, name in enumerate(model.names):
+        own = sg.GP(KERNEL, model.likelihoods[i], model.means[i])
+        alone = sg.condition(own, X, both[:, i], inducing=together.inducing)
+        total += alone.elbo
+        for one, other in zip(
+            alone.predict_y(NEW), together.predict_y(NEW, output=name), strict=True
+        ):
+            np.testing.assert_allclose(one, other, rtol=1e-6)
+    np.testing.assert_allclose(together.elbo, total, rtol=1e-8)
+
+
+def test_mixtures_are_those_of_the_dense_gp(mixed):
+    rows = np.argwhere(~np.isnan(Y))
+    x, p = X[rows[:, 0]], rows[:, 1]
+    C = (MIX[p] @ MIX[p].T) * np.asarray(KERNEL(x, x)) + 0.01 * np.eye(len(x))
+    cross = (MIX[[1]] @ MIX[p].T) * np.asarray(KERNEL(NEW, x))
+    y = Y[rows[:, 0], p] - np.array([10.0, 0.0, -5.0])[p]
+    mean, variance = mixed.predict_f(NEW, output="b")
+    np.testing.assert_allclose(mean, cross @ np.linalg.solve(C, y), rtol=1e-6, atol=1e-8)
+    exact = 2.0 * (MIX[1] @ MIX[1]) - np.sum(cross * np.linalg.solve(C, cross.T).T, axis=1)
+    np.testing.assert_allclose(variance, exact, rtol=1e-5, atol=1e-8)
+
+
+def test_every_form_of_the_data_says_the_same(mixed):
+    there = ~np.isnan(Y)
+    rows = np.argwhere(there)[::-1]
+    forms = [
+        (X, dict(zip("abc", Y.T, strict=True))),
+        ([X[there[:, i]] for i in range(3)], [Y[there[:, i], i] for i in range(3)]),
+        ((X[rows[:, 0]], rows[:, 1]), Y[tuple(rows.T)]),
+        ((X[rows[:, 0]], np.array(["a", "b", "c"])[rows[:, 1]]), Y[tuple(rows.T)]),
+    ]
+    for x, y in forms:
+        other = sg.condition(mixed.model, x, y, inducing="data")
+        np.testing.assert_allclose(other.elbo, mixed.elbo, rtol=1e-9)
+    np.testing.assert_array_equal(mixed.inducing, X[there.any(axis=1)])
+
+
+def test_learned_mixtures_fill_gaps_of_one_output_from_the_others(learned):
+    assert learned.fit_result.converged
+    truth = G @ MIX.T + np.array([10.0, 0.0, -5.0])
+    mean = np.asarray(learned.predict_f(X)[0])
+    assert np.sqrt(np.mean((mean - truth)[GAP, 1] ** 2)) < 0.3  # of values between −4 and 4
+    assert not learned.model.kernels[0].variance.learned
+    low, _, high = np.asarray(learned.quantiles(X, [0.005, 0.5, 0.995]))
+    seen = ~np.isnan(Y)
+    assert np.mean((low <= Y)[seen] & (high >= Y)[seen]) > 0.95
+
+
+def test_samples_have_the_moments_of_predictions(mixed):
+    mean, variance = (np.asarray(v) for v in mixed.predict_f(NEW))
+    drawn = np.asarray(mixed.sample_f(0, NEW, 4096))
+    assert drawn.shape == (4096, 3, 3)
+    np.testing.assert_allclose(drawn.mean(0), mean, atol=5 * np.sqrt(variance.max() / 4096))
+    np.testing.assert_allclose(drawn.var(0), variance, rtol=0.2)
+    noisy = np.asarray(mixed.sample_y(0, NEW, 4096, output="a"))
+    np.testing.assert_allclose(noisy.var(0), np.asarray(mixed.predict_y(NEW)[1])[:, 0], rtol=0.2)
+
+
+def test_scores_are_those_of_each_output(mixed):
+    y = np.array([[9.0, 1.0, np.nan], [10.0, 0.0, -5.0], [11.0, np.nan, 2.0]])
+    whole = np.asarray(mixed.log_density(NEW, y))
+    np.testing.assert_array_equal(np.isnan(whole), np.isnan(y))
+    np.testing.assert_array_equal(whole[:, 1], mixed.log_density(NEW, y[:, 1], output=1))
+    mean, variance = (np.asarray(v) for v in mixed.predict_y(NEW))
+    exact = -((y - mean) ** 2 / variance + np.log(2 * np.pi * variance)) / 2
+    np.testing.assert_allclose(whole, exact, rtol=1e-9)
+    assert mixed.crps(NEW, y).shape == mixed.cdf(NEW, y).shape == (3, 3)
+
+
+def test_saved_and_loaded_it_answers_the_same(learned, tmp_path):
+    learned.save(tmp_path / "outputs.stategp")
+    again = sg.load(tmp_path / "outputs.stategp")
+    np.testing.assert_array_equal(again.predict_f(NEW)[0], learned.predict_f(NEW)[0])
+    np.testing.assert_array_equal(again.sample_f(0, NEW, 2), learned.sample_f(0, NEW, 2))
+    assert repr(again) == repr(learned)
+
+
+def test_the_figure_has_a_panel_for_each_output(learned):
+    assert len(learned.plot(until=12.0).axes) == 3
+    rows = {row.name for row in sg.plots.portray(learned).hyperparameters}
+    assert {"process 1: lengthscale", "b: mixing", "c (likelihood): variance"} <= rows
+    assert learned.processes(NEW)[0].shape == (3, 2)
+
+
+def test_minibatches_and_optax_climb_too():
+    model = sg.MultiOutputGP(KERNEL, outputs=3)
+    with pytest.warns(sg.NotConvergedWarning):
+        slow = sg.fit(model, X, Y, inducing=12, optimiser="adam", max_steps=3)
+    assert len(slow.fit_result.trace) >= 3
+    with pytest.warns(sg.NotConvergedWarning):
+        stochastic = sg.fit(model, X, Y, inducing=12, batch_size=20, max_steps=5, seed=1)
+    assert np.isfinite(stochastic.elbo)
+
+
+REFUSED = [
+    ({"kernels": KERNEL}, "how many outputs are there"),
+    ({"kernels": [KERNEL] * 2, "outputs": 3}, "number of outputs is not clear"),
+    ({"kernels": [KERNEL], "mixing": "all", "outputs": 2}, "mixing must be None, 'learned' or"),
+    ({"kernels": [KERNEL], "mixing": np.ones((2, 3))}, "mixing must have a row for each of 2"),
+    ({"kernels": {"a": KERNEL}, "mixing": "learned", "outputs": 2}, "latent processes"),
+    ({"kernels": KERNEL, "outputs": ["a", "a"]}, "a name of its own"),
+    ({"kernels": KERNEL, "outputs": 2, "q": "mean field"}, "q must be 'joint'"),
+    (
+        {"kernels": KERNEL, "outputs": 2, "likelihood": noise.HeteroscedasticGaussian()},
+        "one latent function",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED)
+def test_models_that_make_no_sense_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        sg.MultiOutputGP(**arguments)
+
+
+def test_data_that_make_no_sense_are_refused(mixed):
+    model = mixed.model
+    for x, y, message in [
+        (X, Y[:, :2], "a column for each of 3 outputs"),
+        (X[:5], Y, "equal lengths"),
+        (X, {"a": Y[:, 0]}, "no column 'b'"),
+        (X, np.full(Y.shape, np.nan), "no output has observations"),
+        ((X, np.full(40, 7)), Y[:, 0], "none of the 3 outputs"),
+        ((X, ["a"] * 40), np.full(40, np.inf), "output 'a'|be finite"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            sg.condition(model, x, y)
+    for options, message in [
+        ({"method": "laplace"}, "cannot be used with MultiOutputGP"),
+        ({"exposure": 2.0}, "exposure has no meaning"),
+        ({"inducing": sg.Learned(5)}, "learned inducing locations"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            sg.condition(model, X, Y, **options)
+    with pytest.raises(ValueError, match="output must be a number below 3"):
+        mixed.predict_f(NEW, output="d")
+    open_model = sg.MultiOutputGP([KERNEL], mixing="learned", outputs=3)
+    with pytest.raises(ValueError, match="mixing matrix is to be learned"):
+        sg.condition(open_model, X, Y)
+
+
+def test_an_output_without_observations_follows_the_others():
+    y = Y.copy()
+    y[:, 0] = np.nan
+    posterior = sg.condition(sg.MultiOutputGP([KERNEL] * 2, NOISE, **MIXED), X, y, inducing=12)
+    assert np.all(np.asarray(posterior.predict_f(X)[1])[:, 0] < 2.0 * (MIX[0] @ MIX[0]))
