@@ -357,3 +357,13 @@ def test_one_map_of_places_along_a_line(counts):
             maps_of(counts, **wrong)
     with pytest.raises(ValueError, match=r"sg\.SpaceTimeGP"):
         maps_of(sg.condition(sg.GP("matern32"), [0.0], [1.0]))
+
+
+def test_a_report_of_the_field_at_some_places(joint, tmp_path):
+    joint.report(tmp_path / "field.html", title="Rain")
+    page = (tmp_path / "field.html").read_text()
+    assert "Rain" in page
+    assert "space: lengthscale" in page
+    assert page.count("At ") >= 4
+    with pytest.raises(ValueError, match="until"):
+        joint.report(tmp_path / "other.html", until=9.0)
