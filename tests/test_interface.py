@@ -13,7 +13,7 @@ from stategp._fitting._methods import METHODS
 from stategp._fitting._options import MethodName
 from tests.pages import ROOT
 
-MODELS = ["AdditiveGP", "DeepGP", "GP", "JointGP", "Layer", "MultiOutputGP"]
+MODELS = ["AdditiveGP", "DeepGP", "GP", "JointGP", "Layer", "MultiOutputGP", "SpaceTimeGP"]
 FITTING = [
     "Auto",
     "CheckpointWarning",
@@ -33,6 +33,7 @@ POSTERIORS = [
     "MultiOutputPosterior",
     "Outcome",
     "Posterior",
+    "SpaceTimePosterior",
 ]
 STREAMS = ["Stream", "Summary", "stream", "summarise"]
 FUNCTIONS = [
@@ -67,11 +68,12 @@ MODULES = [
     "plots",
     "priors",
     "report",
+    "spatial",
 ]
 INTERFACE = sorted(
     MODELS + FITTING + POSTERIORS + DOORS + FUNCTIONS + EXPRESSIONS + MODULES + RUNTIME + STREAMS,
 )
-DATA_SETS = ["aircraft", "airline", "co2", "coal", "motorcycle", "solar", "vowel"]
+DATA_SETS = ["aircraft", "airline", "co2", "coal", "motorcycle", "rainforest", "solar", "vowel"]
 
 
 def test_dir_lists_the_interface_and_nothing_else():

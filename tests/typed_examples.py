@@ -44,6 +44,11 @@ def several_inputs(model: sg.AdditiveGP) -> None:
     sg.fit(model, table, y, batchsize=10)  # type: ignore[call-overload]
 
 
+def places(model: sg.SpaceTimeGP) -> None:
+    assert_type(sg.fit(model, (x, table), y), sg.SpaceTimePosterior)
+    assert_type(sg.condition(model, (x, table), y, inducing=5), sg.SpaceTimePosterior)
+
+
 def layers(model: sg.DeepGP) -> None:
     posterior = sg.condition(model, x, y)
     assert_type(posterior, sg.DeepPosterior)

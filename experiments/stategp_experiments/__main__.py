@@ -24,6 +24,7 @@ PAPER = [
 OTHERS = [
     "co2",
     "coal",
+    "rainforest",
     "motorcycle",
     "aircraft",
     "step",

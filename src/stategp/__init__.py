@@ -17,7 +17,7 @@ from stategp._runtime import keep_compiled_programs
 
 keep_compiled_programs()
 
-from stategp import chain, data, kernels, likelihoods, means, metrics, priors
+from stategp import chain, data, kernels, likelihoods, means, metrics, priors, spatial
 from stategp._data import Summary
 from stategp._expressions import parse_kernel, write_kernel
 from stategp._files import load, register
@@ -34,7 +34,15 @@ from stategp._fitting import (
 from stategp._forecasting import Effect, Event, Forecaster, ForecastWarning, Holidays
 from stategp._inference import Certificate, CheckpointWarning, FitResult, Outcome
 from stategp._many import ManyPosteriors, fit_many
-from stategp._models import GP, AdditiveGP, DeepGP, JointGP, Layer, MultiOutputGP
+from stategp._models import (
+    GP,
+    AdditiveGP,
+    DeepGP,
+    JointGP,
+    Layer,
+    MultiOutputGP,
+    SpaceTimeGP,
+)
 from stategp._native import describe_runtime
 from stategp._posteriors import (
     AdditivePosterior,
@@ -43,6 +51,7 @@ from stategp._posteriors import (
     JointPosterior,
     MultiOutputPosterior,
     Posterior,
+    SpaceTimePosterior,
 )
 from stategp._streams import Stream, stream, summarise
 from stategp.parameters import Parameter, fixed, parameter
@@ -100,6 +109,8 @@ __all__ = [
     "Parameter",
     "Posterior",
     "PowerEP",
+    "SpaceTimeGP",
+    "SpaceTimePosterior",
     "Stream",
     "Summary",
     "chain",
@@ -121,6 +132,7 @@ __all__ = [
     "priors",
     "register",
     "report",
+    "spatial",
     "stream",
     "summarise",
     "write_kernel",

@@ -13,6 +13,7 @@ from stategp._story import (
     Dots,
     Fill,
     Line,
+    Maps,
     Mark,
     Panel,
     Portrait,
@@ -25,6 +26,7 @@ from stategp._story import (
     component_panels,
     in_columns,
     interval_name,
+    maps_of,
     outcome_in_words,
     portray,
     recount,
@@ -47,6 +49,7 @@ __all__ = [
     "plot",
     "plot_checks",
     "plot_components",
+    "plot_maps",
     "plot_panel",
     "plot_trace",
     "portray",
@@ -97,6 +100,51 @@ def plot(posterior: Any, *, ax: Axes | None = None, **options: Any) -> Figure:
             )
         return plot_components(account)
     return plot_panel(series_panel(account), ax=ax)
+
+
+def plot_maps(posterior: Any, times: Any = None, **options: Any) -> Figure:
+    """Maps of a field over space and time: the mean for each time, and below it its uncertainty.
+
+    Without times there are six, from the first to the last observation. Dots are places that were
+    observed. If places have one coordinate, the figure has one map of the mean and one of the
+    uncertainty, with time along the horizontal axis. Options: `of="y"` for observations in place of
+    f, and `resolution`, the number of points along each side.
+
+    >>> import numpy as np, stategp as sg
+    >>> times, places = np.arange(10.0), [[0.0], [1.0], [2.0]]
+    >>> model = sg.SpaceTimeGP(sg.spatial.Matern32(), sg.kernels.Matern32())
+    >>> posterior = sg.condition(model, (times, places), np.outer(np.sin(times), [1, 2, 3]))
+    >>> plot_maps(posterior, resolution=20).savefig(io.BytesIO())
+    """
+    maps = maps_of(posterior, times, **options)
+    count = len(maps.mean)
+    columns = min(count, 3)
+    rows = -(-count // columns)
+    tall = 2.6 if maps.titles[0] else 3.6
+    figure = Picture(figsize=(9.0, 2 * tall * rows), layout="constrained")
+    grid = figure.subplots(2 * rows, columns, squeeze=False)
+    shown = (("mean", maps.mean, "viridis"), ("standard deviation", maps.sd, "magma"))
+    for half, (name, images, colours) in enumerate(shown):
+        group = grid[half * rows : (half + 1) * rows]
+        ends = {"vmin": float(np.min(images)), "vmax": float(np.max(images)), "cmap": colours}
+        for number, axes in enumerate(group.flat):
+            axes.set_visible(number < count)
+            if number < count:
+                drawn = _draw_map(axes, maps, number, images[number], ends)
+                axes.set_xlabel(_plain(maps.across[0]) if number + columns >= count else "")
+                axes.set_ylabel(_plain(maps.up[0]) if number % columns == 0 else "")
+        figure.colorbar(drawn, ax=group.ravel().tolist(), label=f"{name} of {maps.what}")
+    return figure
+
+
+def _draw_map(axes: Axes, maps: Maps, number: int, image: np.ndarray, ends: Any) -> Any:
+    drawn = axes.pcolormesh(
+        maps.across[1], maps.up[1], image, shading="nearest", rasterized=True, **ends
+    )
+    axes.plot(*maps.dots[number][:_MOST_POINTS].T, ".", color="white", ms=2.5, mew=0, alpha=0.6)
+    axes.set_title(_plain(maps.titles[number]), fontsize=9)
+    _tidy(axes)
+    return drawn
 
 
 def plot_panel(panel: Panel, *, ax: Axes | None = None) -> Figure:

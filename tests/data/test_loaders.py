@@ -89,3 +89,17 @@ def test_flights_of_aircraft_of_known_age(tmp_path):
     assert flights.x[0].tolist() == [10, 300, 60, 615, 675, 1, 4, 1]
     assert flights.y[0] == -3
     assert sorted(set(flights.x[:, 7])) == [1, 2, 3, 4]
+
+
+def test_trees_are_counted_in_cells(tmp_path):
+    (tmp_path / "rainforest").mkdir()
+    trees = "7.5,9.25\n10.5,4.75\n990.5,499.0\n1000.0,500.0\n"
+    (tmp_path / "rainforest" / "TRI2TU-data.csv").write_text(trees)
+    forest = data.rainforest(5, tmp_path, rows=10)
+    assert forest.shape == (10, 5)
+    assert forest.x[[0, 1, -1]].tolist() == [[50, 50], [50, 150], [950, 450]]
+    assert (forest.y[0], forest.y[-1], forest.y.sum()) == (2, 2, 4)
+    assert [len(fold) for fold in forest.folds] == [5] * 10
+    assert sorted(np.concatenate(forest.folds)) == list(range(50))
+    with pytest.raises(ValueError, match="columns"):
+        data.rainforest(0, tmp_path)

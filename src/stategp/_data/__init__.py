@@ -24,6 +24,7 @@ from stategp._data._outputs import Outputs, observe_several, output_numbers
 from stategp._data._packing import one_if_equal, pack_moments, pack_rows, pad_observations
 from stategp._data._placed import PlacedRows
 from stategp._data._pooled import Pooled, can_pool, pool
+from stategp._data._space_time import observe_in_space, packed_rows, times_and_places
 from stategp._data._stretches import PER_LENGTHSCALE, Stretches
 from stategp._data._summarised import Summarised
 from stategp._data._summary import (
@@ -87,6 +88,7 @@ __all__ = [
     "numbers",
     "observation_weights",
     "observe",
+    "observe_in_space",
     "observe_more",
     "observe_several",
     "observe_table",
@@ -94,6 +96,7 @@ __all__ = [
     "output_numbers",
     "pack_moments",
     "pack_rows",
+    "packed_rows",
     "pad_observations",
     "place_all",
     "place_inducing",
@@ -101,5 +104,6 @@ __all__ = [
     "relative_inputs",
     "summable",
     "summarise_columns",
+    "times_and_places",
     "traced_inputs",
 ]

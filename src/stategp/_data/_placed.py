@@ -29,7 +29,7 @@ class PlacedRows(eqx.Module):
     extra: Rows
     weights: Rows
     guess: Functions  # what each observation says of f, to start from
-    origin: Origin
+    origin: Origin | Float[Array, ""]  # the latter where JAX traces
 
     @staticmethod
     def padded(

@@ -6,13 +6,14 @@ from stategp._data import Summary
 from stategp._fitting._checkpointing import as_checkpoints
 from stategp._fitting._options import ConditionOptions, FitOptions, Numbers, Table
 from stategp._fitting._requests import Request, answer
-from stategp._models import GP, AdditiveGP, DeepGP, JointGP, MultiOutputGP
+from stategp._models import GP, AdditiveGP, DeepGP, JointGP, MultiOutputGP, SpaceTimeGP
 from stategp._posteriors import (
     AdditivePosterior,
     DeepPosterior,
     JointPosterior,
     MultiOutputPosterior,
     Posterior,
+    SpaceTimePosterior,
 )
 from stategp._streams import Stream
 
@@ -35,6 +36,10 @@ def condition(
 def condition(
     model: JointGP, x: Numbers, y: Numbers, **options: Unpack[ConditionOptions]
 ) -> JointPosterior: ...
+@overload
+def condition(
+    model: SpaceTimeGP, x: Any, y: Any, **options: Unpack[ConditionOptions]
+) -> SpaceTimePosterior: ...
 @overload
 def condition(
     model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Unpack[ConditionOptions]
@@ -64,7 +69,9 @@ def condition(
         model: the prior of the function and how it is observed. Instead of a deep model its
             posterior can be given; the search then starts from it.
         x: inputs, one-dimensional, in any order; repeated values are fine. Additive models: an
-            array with a column for each kernel, a dictionary of columns or a data frame.
+            array with a column for each kernel, a dictionary of columns or a data frame. Space and
+            time (`sg.SpaceTimeGP`): a pair (times, places), or a table with the time first; y with
+            two axes has a row for each time and a column for each place.
         y: observations; NaN means missing. Several outputs (`sg.MultiOutputGP`): a column for each,
             as an array, a dictionary or a data frame; or, if they were observed at different times,
             a list of arrays for x and for y, or x=(inputs, outputs) and y with a number for each.
@@ -121,6 +128,10 @@ def fit(
 def fit(
     model: JointGP, x: Numbers, y: Numbers, **options: Unpack[FitOptions]
 ) -> JointPosterior: ...
+@overload
+def fit(
+    model: SpaceTimeGP, x: Any, y: Any, **options: Unpack[FitOptions]
+) -> SpaceTimePosterior: ...
 @overload
 def fit(
     model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Unpack[FitOptions]

@@ -20,6 +20,7 @@ from stategp._fitting._methods import find_method
 from stategp._fitting._outputs import outputs_posterior
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import Settings, choose_settings
+from stategp._fitting._space_time import space_time_posterior
 from stategp._fitting._task import check_noise
 from stategp._inference import (
     ChainSites,
@@ -32,7 +33,7 @@ from stategp._inference import (
     starting_model,
     transfer_sites,
 )
-from stategp._models import GP, AdditiveGP, DeepGP, JointGP, MultiOutputGP
+from stategp._models import GP, AdditiveGP, DeepGP, JointGP, MultiOutputGP, SpaceTimeGP
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
 from stategp._runtime import (
     Progress,
@@ -82,10 +83,10 @@ def answer(request: Request) -> Any:
     began = time.perf_counter()
     warm = request.model if isinstance(request.model, DeepPosterior) else None
     model = request.model if warm is None else warm.model
-    if not isinstance(model, GP | AdditiveGP | MultiOutputGP | JointGP | DeepGP):
+    if not isinstance(model, GP | AdditiveGP | MultiOutputGP | JointGP | SpaceTimeGP | DeepGP):
         raise ValueError(
-            "model must be an sg.GP, an sg.AdditiveGP, an sg.MultiOutputGP, an sg.JointGP or an "
-            "sg.DeepGP, got "
+            "model must be an sg.GP, an sg.AdditiveGP, an sg.MultiOutputGP, an sg.JointGP, an "
+            "sg.SpaceTimeGP or an sg.DeepGP, got "
             f"{type(model).__name__}: {model!r}"
         )
     refuse_traced("the model", model)
@@ -111,6 +112,8 @@ def answer(request: Request) -> Any:
                     posterior = outputs_posterior(model, request, settings, show)
                 case JointGP():
                     posterior = joint_posterior(model, request, settings, show)
+                case SpaceTimeGP():
+                    posterior = space_time_posterior(model, request, settings, show)
                 case DeepGP():
                     posterior = _deep(model, warm, request, settings, show)
     finally:

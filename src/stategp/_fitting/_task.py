@@ -8,7 +8,7 @@ import numpy as np
 
 from stategp._fitting._settings import Settings
 from stategp._inference import FitResult, Limits
-from stategp._models import GP, AdditiveGP
+from stategp._models import GP, AdditiveGP, MixedGP
 from stategp._runtime import Progress
 from stategp.likelihoods import Gaussian
 from stategp.parameters import to_vector
@@ -78,7 +78,7 @@ def check_finite(model: Any, elbo: Any) -> None:
         )
 
 
-def check_noise(model: GP | AdditiveGP, extra: Any) -> None:
+def check_noise(model: GP | AdditiveGP | MixedGP, extra: Any) -> None:
     """Refuse Gaussian observations without any noise."""
     if isinstance(model.likelihood, Gaussian):
         smallest = float(model.likelihood.variance) + float(np.min(np.asarray(extra)))

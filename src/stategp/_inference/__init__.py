@@ -125,6 +125,7 @@ from stategp._inference._search import (
     with_leaves,
 )
 from stategp._inference._seeing import Sight, TooFastError, fastest_rate
+from stategp._inference._starting_space import space_time_scales, starting_space_time
 from stategp._inference._starting_values import (
     Openings,
     additive_scales,
@@ -258,11 +259,13 @@ __all__ = [
     "sites_alone",
     "slots_for",
     "smallest_noise",
+    "space_time_scales",
     "stack",
     "starting_additive",
     "starting_model",
     "starting_outputs",
     "starting_sites",
+    "starting_space_time",
     "starting_state",
     "strongest_period",
     "sweep_all",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stategp._models import GP, AdditiveGP
+from stategp._models import GP, AdditiveGP, MixedGP
 from stategp.parameters import all_parameters
 
 _CLEAREST = 1e12  # variance of y over that of Gaussian noise on one series: the careful way
@@ -29,7 +29,9 @@ class Limits(NamedTuple):
     highest: np.ndarray
 
 
-def search_limits(model: GP | AdditiveGP, y: np.ndarray, *, swept: bool = False) -> Limits:
+def search_limits(
+    model: GP | AdditiveGP | MixedGP, y: np.ndarray, *, swept: bool = False
+) -> Limits:
     """Infinite where there is none. A value given beyond a limit is a limit of its own.
 
     `swept`: the bound of a search comes from a sweep even if the careful way were possible.
@@ -50,7 +52,9 @@ def search_limits(model: GP | AdditiveGP, y: np.ndarray, *, swept: bool = False)
     return Limits(np.concatenate(lowest), np.concatenate(highest))
 
 
-def smallest_noise(model: GP | AdditiveGP, y: np.ndarray, swept: bool = False) -> dict[str, float]:
+def smallest_noise(
+    model: GP | AdditiveGP | MixedGP, y: np.ndarray, swept: bool = False
+) -> dict[str, float]:
     """By the role of the parameter; nothing where y² has no size at all, or no end."""
     careful = model.likelihood.conjugate and isinstance(model, GP) and not swept
     ratio = _CLEAREST if careful else _CLEAREST_SWEEP

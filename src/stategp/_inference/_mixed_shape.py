@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int
 
 from stategp._data import PlacedRows
 from stategp._inference._bound import States
+from stategp._inference._separable import one_kernel, shared_prior, shared_reads
 from stategp._inference._several import SeveralStrand
 from stategp._models import MixedGP
 from stategp._projection import Projection, project
@@ -30,19 +31,21 @@ class Strands(NamedTuple):
     """Chains with states of one size: their priors, and what rows read of their pairs of states."""
 
     transitions: Transitions  # along a first axis
-    interval: Int[Array, " rows"]
-    weights: Float[Array, "chains pair rows"]
+    interval: Int[Array, " cells"]  # of each row, or of runs of rows that share one
+    weights: Float[Array, "chains pair cells *order"]
     residual: Float[Array, "chains rows"]
 
-    def _blocks(self, weights: Float[Array, "pair rows"], *columns: Rows) -> tuple[Array, ...]:
+    def _blocks(
+        self, weights: Float[Array, "pair cells *order"], *columns: Rows
+    ) -> tuple[Array, ...]:
         """Intervals, weights and columns of rows, so few at a time that a matrix for each fits."""
-        pair, rows = weights.shape
+        pair, cells = weights.shape[:2]
         count = 1
-        while rows % (2 * count) == 0 and rows // count * pair**2 > _AT_ONCE:
+        while cells % (2 * count) == 0 and cells // count * pair**2 > _AT_ONCE:
             count *= 2
-        spread = jnp.moveaxis(weights.reshape(pair, count, -1), 1, 0)
+        spread = weights.reshape(pair, count, cells // count, *weights.shape[2:])
         interval, *others = (column.reshape(count, -1) for column in (self.interval, *columns))
-        return interval, spread, *others
+        return interval, jnp.moveaxis(spread, 1, 0), *others
 
     def moments(
         self, pairs: PairMarginals
@@ -51,7 +54,8 @@ class Strands(NamedTuple):
 
         def one(weights: Array, residual: Array, pair: PairMarginals) -> tuple[Array, Array]:
             def block(part: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-                return Projection(part[0], part[1], (part[2],)).marginals(pair)
+                own = part[2].reshape(part[1].shape[1:])
+                return Projection(part[0], part[1], (own,)).marginals(pair)
 
             parts = self._blocks(weights, residual)
             if len(parts[0]) == 1:
@@ -126,6 +130,9 @@ def mixed_geometry(model: MixedGP, rows: PlacedRows, inducing: States) -> MixedS
 
 def mixed_shape(model: MixedGP, x: Rows, places: Any, inducing: States) -> MixedShape:
     """The same for rows that need not have been observed."""
+    if one_kernel(model):
+        shared = Strands(*shared_reads(model, x, places, inducing))
+        return MixedShape((shared,), model.extra_variance(places))
 
     def both(kernel: Kernel) -> tuple[Transitions, Projection]:
         prior = prior_transitions(kernel, inducing)
@@ -167,6 +174,8 @@ def chain_members(model: MixedGP) -> tuple[tuple[int, ...], ...]:
 
 def mixed_priors(model: MixedGP, inducing: States) -> tuple[Transitions, ...]:
     """The priors of all chains, group by group."""
+    if one_kernel(model):
+        return (shared_prior(model, prior_transitions(model.kernels[0], inducing)),)
     return _grouped(model, _for_each(model, lambda kernel: prior_transitions(kernel, inducing)))
 
 

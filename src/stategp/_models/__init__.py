@@ -9,6 +9,7 @@ from stategp._models._latent import Latent, Values
 from stategp._models._mixed import MixedGP, check_family
 from stategp._models._outputs import MultiOutputGP
 from stategp._models._prior import prior_states
+from stategp._models._space_time import SpaceTimeGP, Spots
 
 __all__ = [
     "GP",
@@ -20,6 +21,8 @@ __all__ = [
     "MixedGP",
     "MultiOutputGP",
     "Path",
+    "SpaceTimeGP",
+    "Spots",
     "Stack",
     "Values",
     "as_kernel",

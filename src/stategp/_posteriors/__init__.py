@@ -13,6 +13,7 @@ from stategp._posteriors._pointwise import Points, by_blocks, check_levels, padd
 from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain, Predicts, summands_of
 from stategp._posteriors._saved import allow_all
+from stategp._posteriors._space_time import SpaceTimePosterior
 
 allow_all()
 
@@ -30,6 +31,7 @@ __all__ = [
     "Posterior",
     "Predicts",
     "Seen",
+    "SpaceTimePosterior",
     "Training",
     "by_blocks",
     "check_levels",

@@ -3,11 +3,20 @@
 import dataclasses
 from types import ModuleType
 
-from stategp import chain, kernels, likelihoods, means, priors
+from stategp import chain, kernels, likelihoods, means, priors, spatial
 from stategp._data import GaussianSums, Observations, Stretches, Summarised, Summary, Table, Tallies
 from stategp._files import allow, check_when_read
 from stategp._inference import Certificate, FitResult, Group, NodeSites, Outcome
-from stategp._models import GP, AdditiveGP, DeepGP, JointGP, Layer, MultiOutputGP, Stack
+from stategp._models import (
+    GP,
+    AdditiveGP,
+    DeepGP,
+    JointGP,
+    Layer,
+    MultiOutputGP,
+    SpaceTimeGP,
+    Stack,
+)
 from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._consistency import (
     check_additive,
@@ -26,6 +35,7 @@ from stategp._posteriors._joint import JointPosterior
 from stategp._posteriors._outputs import MultiOutputPosterior
 from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain
+from stategp._posteriors._space_time import SpaceTimePosterior, check_space_time
 from stategp._posteriors._stepping import FilterState
 from stategp.parameters import Parameter
 
@@ -33,8 +43,8 @@ from stategp.parameters import Parameter
 def allow_all() -> None:
     """Let files name every class that posteriors consist of."""
     allow(answers=(Posterior, AdditivePosterior, MultiOutputPosterior, JointPosterior))
-    allow(answers=(DeepPosterior, Filter, Summary))
-    allow(Parameter, GP, AdditiveGP, MultiOutputGP, JointGP, Layer, Stack)
+    allow(answers=(SpaceTimePosterior, DeepPosterior, Filter, Summary))
+    allow(Parameter, GP, AdditiveGP, MultiOutputGP, JointGP, SpaceTimeGP, Layer, Stack)
     allow(Observations, Table)
     allow(Summarised, Stretches, GaussianSums, Tallies)
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
@@ -54,6 +64,7 @@ def allow_all() -> None:
             JointPosterior: check_mixed,
             DeepPosterior: check_deep,
             Filter: check_filter,
+            SpaceTimePosterior: check_space_time,
         }
     )
     for name, module in {
@@ -61,6 +72,7 @@ def allow_all() -> None:
         "likelihoods.": likelihoods,
         "means.": means,
         "priors.": priors,
+        "spatial.": spatial,
     }.items():
         allow(*_dataclasses(module), within=name)
 

@@ -16,6 +16,7 @@ from stategp._story._charts import (
 )
 from stategp._story._checks import Checks, user_units
 from stategp._story._hyperparameters import Hyperparameter
+from stategp._story._maps import Maps, maps_of
 from stategp._story._panels import (
     check_panels,
     component_panels,
@@ -41,6 +42,7 @@ __all__ = [
     "Fill",
     "Hyperparameter",
     "Line",
+    "Maps",
     "Mark",
     "Panel",
     "Portrait",
@@ -56,6 +58,7 @@ __all__ = [
     "find_gaps",
     "in_columns",
     "interval_name",
+    "maps_of",
     "outcome_in_words",
     "portray",
     "recount",

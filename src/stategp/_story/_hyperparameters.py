@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from stategp._models import AdditiveGP, DeepGP, MultiOutputGP
+from stategp._models import AdditiveGP, DeepGP, MultiOutputGP, SpaceTimeGP
 from stategp._runtime import on_device
 from stategp.kernels import Product, Sum
 from stategp.parameters import Parameter
@@ -41,6 +41,10 @@ def list_hyperparameters(model: Any, unit: str = "") -> Iterator[Hyperparameter]
     elif isinstance(model, AdditiveGP):
         for name, kernel in zip(model.names, model.kernels, strict=True):
             yield from _rows(kernel, [name], "")
+        yield from _rows(model.mean, ["mean"], unit)
+    elif isinstance(model, SpaceTimeGP):
+        yield from _rows(model.space, ["space"], "")
+        yield from _rows(model.time, ["time"], unit)
         yield from _rows(model.mean, ["mean"], unit)
     elif isinstance(model, MultiOutputGP):
         yield from _outputs(model, unit)

@@ -10,10 +10,12 @@ from stategp._posteriors import (
     DeepPosterior,
     JointPosterior,
     MultiOutputPosterior,
+    SpaceTimePosterior,
 )
 from stategp._story._account import Account, account
 from stategp._story._charts import Axis, Fill, Line, Panel, Rug, interval_name
 from stategp._story._outputs import function_panels, output_panels
+from stategp._story._places import place_panels
 from stategp._story._seasons import cycle_of, plan_season
 from stategp._story._story import Band
 
@@ -74,6 +76,15 @@ def portray(
         about = (
             f"Observations with the mean and the {interval_name(level)} of new ones, and the "
             "functions that they depend on."
+        )
+    elif isinstance(posterior, SpaceTimePosterior):
+        panels = place_panels(posterior, float(level))
+        observations = posterior.data.observed
+        name = "A field over space and time"
+        about = (
+            f"The function along time at some of the {len(posterior.inducing_places)} inducing "
+            f"places, which explain {100 * posterior.explained:.4g} % of its variance at the data, "
+            f"with {interval_name(level)}s. posterior.plot_maps() draws maps."
         )
     elif isinstance(posterior, AdditivePosterior):
         panels = _effects(posterior, float(level))

@@ -4,6 +4,7 @@ from stategp.data._loaders import (
     Counts,
     Flights,
     Folds,
+    Grid,
     Monthly,
     Solar,
     Sound,
@@ -12,6 +13,7 @@ from stategp.data._loaders import (
     co2,
     coal,
     motorcycle,
+    rainforest,
     solar,
     vowel,
 )
@@ -20,6 +22,7 @@ __all__ = [
     "Counts",
     "Flights",
     "Folds",
+    "Grid",
     "Monthly",
     "Solar",
     "Sound",
@@ -28,6 +31,7 @@ __all__ = [
     "co2",
     "coal",
     "motorcycle",
+    "rainforest",
     "solar",
     "vowel",
 ]

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stategp._arguments import whole_number
+
 Folder = str | os.PathLike[str]
 
 
@@ -65,6 +67,11 @@ _VOWEL = _Source(
     "vowel/o.wav",
     "https://raw.githubusercontent.com/ProjectMOSAIC/mosaicCalc/a50ff03/inst/data_raw/Vowels/o.wav",
     "afbcd2fc3b09c2eb94e52981cdc60a0c15a6ba3dfdce5406048bf521895a7934",
+)
+_RAINFOREST = _Source(
+    "rainforest/TRI2TU-data.csv",
+    f"{_NEWTON}/data/TRI2TU-data.csv",
+    "47364ce183d1e8c6e0adab706b6b5ffa4c832a3b7b731606643d1633be1789b2",
 )
 
 
@@ -240,3 +247,31 @@ def vowel(folder: Folder | None = None) -> Sound:
         samples = np.frombuffer(recording.readframes(recording.getnframes()), dtype="<i2")
     y = samples.astype(float)
     return Sound(np.arange(len(y)) / rate, (y - y.mean()) / y.std())
+
+
+class Grid(NamedTuple):
+    """Counts in the cells of a grid, with ten sets of cells to leave out in turn."""
+
+    x: np.ndarray  # the middle of each cell: along the first side, which is "time", and the second
+    y: np.ndarray
+    folds: tuple[np.ndarray, ...]
+    shape: tuple[int, int]
+
+
+_FOREST = (1000.0, 500.0)  # metres
+
+
+def rainforest(columns: int = 20, folder: Folder | None = None, *, rows: int = 200) -> Grid:
+    """12,929 trees of one species in a rainforest, 1000 by 500 metres, counted in a grid.
+
+    The long side has `rows` cells and the short one `columns`. The folds are ten parts of a
+    permutation of the cells (NumPy's generator of 1.x, seed 99).
+    """
+    shape = whole_number("rows", rows, least=1), whole_number("columns", columns, least=1)
+    trees = np.loadtxt(_locate(_RAINFOREST, folder), delimiter=",")
+    edges = [np.linspace(0, side, cells + 1) for side, cells in zip(_FOREST, shape, strict=True)]
+    counts, *_ = np.histogram2d(trees[:, 0], trees[:, 1], bins=edges)
+    middles = np.meshgrid(*((edge[1:] + edge[:-1]) / 2 for edge in edges), indexing="ij")
+    x = np.stack([middle.reshape(-1) for middle in middles], axis=1)
+    order = np.random.RandomState(99).permutation(len(x))
+    return Grid(x, counts.reshape(-1), tuple(np.array_split(order, 10)), shape)

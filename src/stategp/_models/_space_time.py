@@ -1,0 +1,249 @@
+"""A Gaussian process over space and time, whose kernel is a product of one over each.
+
+With inducing places Z and their correlations K = B Bᵀ, the field at the places is B v(t), where the
+processes v_1 … v_L are independent and all have the kernel over time. At any other place s
+
+    f(s, t) = mean(t) + C(s) v(t) + rest,    C(s) = k(s, Z) B⁻ᵀ,
+
+and the rest has the share 1 − |C(s)|² of the variance.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float
+
+from stategp._arguments import as_whole
+from stategp._models._bare import bare
+from stategp._models._gp import as_kernel, as_likelihood, as_mean
+from stategp._models._mixed import Family, MixedGP, check_family
+from stategp._runtime import on_device
+from stategp.kernels import Kernel
+from stategp.likelihoods import Likelihood
+from stategp.means import Constant, Mean
+from stategp.spatial import (
+    Anchors,
+    as_places,
+    check_coordinates,
+    choose_places,
+    principal_modes,
+)
+from stategp.spatial import Kernel as SpatialKernel
+
+_AXES = ("x", "y", "z")
+Rows = Float[Array, " rows"]
+
+
+class Spots(eqx.Module):
+    """The places of rows. Each run of `width` rows lies between the same two inducing times."""
+
+    coordinates: Float[Array, "rows dim"]
+    width: int = eqx.field(static=True, default=1)
+
+
+class SpaceTimeGP(MixedGP):
+    """f(place, time) with covariance k_space(place, place′) · k_time(time, time′).
+
+    Arguments:
+        space: one of `sg.spatial`. It has no variance: that is the business of `time`.
+        time: one of `sg.kernels` or an expression.
+        likelihood: how f is observed, by default with Gaussian noise.
+        places: the inducing places: their number (they are then chosen among those of the data), or
+            an array with a row of coordinates for each. The state at one time has as many parts as
+            there are places, and the cost of a step grows with the cube of their number.
+        q: "joint", the processes that make up the field are dependent in the posterior, or
+            "product", they are not: less accurate, and linear in the number of places.
+        mean: a number or a function of time; by default a constant that is learned.
+        names: the columns of data frames, the time first; by default "time" and "x", "y", "z", or
+            "longitude" and "latitude".
+
+    Data are given to `sg.fit` as a pair of times and places, `sg.fit(model, (times, places), y)`,
+    or as a table with the time in the first column and the coordinates in the others. If y has two
+    axes, it is a grid: a row for each time and a column for each place.
+
+    >>> import numpy as np, stategp as sg
+    >>> rng = np.random.default_rng(0)
+    >>> times, places = np.arange(20.0), rng.uniform(size=(8, 2))
+    >>> y = np.sin(times / 3)[:, None] * places[:, 0] + 0.1 * rng.standard_normal((20, 8))
+    >>> model = sg.SpaceTimeGP(sg.spatial.Matern32(), sg.kernels.Matern32(), places=4)
+    >>> posterior = sg.condition(model, (times, places), y)
+    >>> mean, variance = posterior.predict_f(([19.0, 22.0], [[0.5, 0.5], [0.1, 0.9]]))
+    """
+
+    space: SpatialKernel
+    time: Kernel
+    noise: Likelihood
+    mean: Mean
+    anchors: Float[Array, "anchors dim"] | None  # None: to be chosen
+    modes: Float[Array, "anchors anchors"] | None  # of the field at the anchors, for "product"
+    number: int | None = eqx.field(static=True)
+    q: Family = eqx.field(static=True)
+    columns: tuple[str, ...] | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        space: Any,
+        time: Any,
+        likelihood: Any = None,
+        *,
+        places: Any = None,
+        q: Any = "joint",
+        mean: Any = None,
+        names: Sequence[str] | None = None,
+    ):
+        if not isinstance(space, SpatialKernel):
+            raise ValueError(
+                "space must be a kernel over space, such as sg.spatial.Matern32(), got "
+                f"{type(space).__name__}: {space!r}"
+            )
+        self.space, self.time = space, as_kernel(time, "the kernel over time")
+        self.noise = as_likelihood(likelihood)
+        if self.noise.latents > 1:
+            raise ValueError(
+                "a model over space and time has one latent function, but "
+                f"{type(self.noise).__name__} reads {self.noise.latents}"
+            )
+        self.mean = Constant() if mean is None else as_mean(mean, 0)
+        self.q = check_family(q)
+        self.number, self.anchors = _given_places(places, space)
+        self.modes = None
+        self.columns = _checked_names(names)
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """How f is observed."""
+        return self.noise
+
+    @property
+    def places(self) -> np.ndarray | int | None:
+        """The inducing places, or how many there are to be."""
+        return self.number if self.anchors is None else np.asarray(self.anchors)
+
+    @property  # type: ignore[misc]  # equinox lets a property stand for an abstract variable
+    def kernels(self) -> tuple[Kernel, ...]:  # type: ignore[override]  # likewise
+        """The kernel over time, once for each inducing place."""
+        if self.anchors is None:
+            raise ValueError("the inducing places of this model have not been chosen yet")
+        return (self.time,) * len(self.anchors)
+
+    def with_kernels(self, kernels: tuple[Kernel, ...]) -> "SpaceTimeGP":
+        """The same model with another kernel over time."""
+        moved: SpaceTimeGP = eqx.tree_at(lambda model: model.time, self, kernels[0])
+        return moved
+
+    def names(self, dimensions: int) -> tuple[str, ...]:
+        """The columns of a data frame with so many coordinates."""
+        if self.columns is not None:
+            return self.columns
+        if self.space.metric != "euclidean":
+            return ("time", "longitude", "latitude")
+        return ("time", *_AXES[:dimensions])
+
+    def placed(self, places: np.ndarray, *, seed: int = 0) -> "SpaceTimeGP":
+        """The model with inducing places, chosen among these unless they were given."""
+        anchors = self.anchors
+        if anchors is None:
+            number = DEFAULT if self.number is None else self.number
+            chosen = choose_places(places, number, seed=seed, metric=self.space.metric)
+            anchors = on_device(chosen)
+        elif anchors.shape[1] != places.shape[1]:
+            raise ValueError(
+                f"the inducing places have {anchors.shape[1]} coordinates, the places of the data "
+                f"{places.shape[1]}"
+            )
+        moved: SpaceTimeGP = eqx.tree_at(
+            lambda m: (m.anchors, m.modes), self, (anchors, None), is_leaf=_is_none
+        )
+        return moved
+
+    def in_modes(self) -> "SpaceTimeGP":
+        """For q="product": the processes are the patterns of the field that vary most, and so on.
+
+        With all places observed at all times, and Gaussian noise, these stay independent.
+        """
+        if self.q == "joint" or self.anchors is None:
+            return self
+        modes = principal_modes(bare(self.space), self.anchors)
+        moved: SpaceTimeGP = eqx.tree_at(lambda m: m.modes, self, modes, is_leaf=_is_none)
+        return moved
+
+    def like(self, given: "SpaceTimeGP") -> "SpaceTimeGP":
+        """This model with the hyperparameters as they were given: learned or fixed."""
+        parts = given.space, given.time, given.noise, given.mean
+        moved: SpaceTimeGP = eqx.tree_at(lambda m: (m.space, m.time, m.noise, m.mean), self, parts)
+        return moved
+
+    def likelihood_at(self, places: Any) -> Likelihood:
+        """The same everywhere."""
+        return self.noise
+
+    def coefficients(self, places: Spots) -> Float[Array, "rows latents"]:
+        """C(s)."""
+        return self._at(places)[0]
+
+    def extra_variance(self, places: Spots) -> Rows:
+        """The variance that the inducing places do not explain."""
+        return self._at(places)[1] * self.variance
+
+    @property
+    def variance(self) -> Float[Array, ""]:
+        """The prior variance of f at any place and time."""
+        h = self.time.emission()
+        return h @ self.time.stationary_covariance() @ h
+
+    def offset(self, x: Rows, places: Any) -> Rows:
+        """The mean function, of time."""
+        return self.mean(x)
+
+    def _at(self, places: Spots) -> tuple[Float[Array, "rows latents"], Rows]:
+        assert self.anchors is not None
+        anchors = Anchors.of(self.space, self.anchors, self.modes)
+        return anchors.coefficients(self.space, places.coordinates)
+
+    def __repr__(self) -> str:
+        places = self.number if self.anchors is None else len(self.anchors)
+        return (
+            f"SpaceTimeGP(space={self.space!r}, time={self.time!r}, likelihood={self.noise!r}, "
+            f"places={places}, q={self.q!r}, mean={self.mean!r})"
+        )
+
+
+DEFAULT = 25  # inducing places, unless the data have fewer
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+def _given_places(places: Any, space: SpatialKernel) -> tuple[int | None, Any]:
+    """Their number, or where they are."""
+    if places is None:
+        return None, None
+    count = as_whole(places)
+    if count is not None:
+        if count < 1:
+            raise ValueError(f"places must be at least 1, got {count}")
+        return count, None
+    if np.ndim(places) == 0:
+        raise ValueError(
+            "places must be the number of inducing places or an array with a row for each, got "
+            f"{places!r}"
+        )
+    array = as_places("places", places)
+    if len(array) == 0:
+        raise ValueError("places is empty: at least one inducing place is needed")
+    check_coordinates("places", array, space.metric)
+    return None, on_device(array)
+
+
+def _checked_names(names: Any) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not 2 <= len(tuple(names)) <= 4 or len(set(names)) < len(names):
+        raise ValueError(
+            "names must list the column of the time and those of one to three coordinates, each "
+            f"once, got {names!r}"
+        )
+    return tuple(str(name) for name in names)
