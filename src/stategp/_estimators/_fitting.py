@@ -23,9 +23,11 @@ def fit_rows(estimator: Any, kernels: dict[str, Any], likelihood: Any, rows: Row
     """The posterior of a GP on one column, of an additive model on several."""
     options = _options(estimator)
     model: GP | AdditiveGP
+    likelihood_reads_one = getattr(likelihood, "latents", 1) == 1
     if len(kernels) == 1:
         (kernel,) = kernels.values()
-        model = GP(kernel, likelihood, means.Constant())
+        # With several functions the first mean is zero and the others are learned: `GP`'s default.
+        model = GP(kernel, likelihood, means.Constant() if likelihood_reads_one else None)
     else:
         if options["starts"] > 1:
             raise ValueError(

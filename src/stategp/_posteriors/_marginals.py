@@ -49,6 +49,13 @@ class Marginals(eqx.Module):
         )
         return moments
 
+    def probabilities(self) -> Float[Array, "points outcomes"]:
+        """The probability of each outcome, if there are few."""
+        found: Float[Array, "points outcomes"] = per_point(
+            self.likelihood, "outcome_probabilities", self.mean, self.variance, self.extra
+        )
+        return found
+
     def expected(self, f: Any) -> Points:
         """The mean of a new observation were f this."""
         return per_point(self.likelihood, "moments", f, self.extra)[0]

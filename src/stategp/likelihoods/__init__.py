@@ -13,6 +13,7 @@ from stategp.likelihoods._log_normal import LogNormal
 from stategp.likelihoods._names import from_name
 from stategp.likelihoods._ordinal import Ordinal
 from stategp.likelihoods._positive import Exponential, Gamma, Weibull
+from stategp.likelihoods._softmax import Softmax
 from stategp.likelihoods._student_t import StudentT
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "NegativeBinomial",
     "Ordinal",
     "Poisson",
+    "Softmax",
     "StudentT",
     "Weibull",
     "from_name",

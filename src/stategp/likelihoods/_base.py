@@ -213,6 +213,19 @@ class Likelihood(eqx.Module):
         """The number of values 0, 1, … that y can take, if it is small."""
         return None
 
+    def outcome_probabilities(
+        self, mean: Latent, variance: Latent, extra: Points
+    ) -> Float[Array, "*points outcomes"]:
+        """The probability of each of the `outcomes`, along a new last axis, for f ~ N."""
+        if self.outcomes is None:
+            raise ValueError(
+                f"{type(self).__name__} has no few outcomes that could each have a probability; "
+                "ask for quantiles, or for the distribution function (cdf)"
+            )
+        values = [jnp.full(extra.shape, float(value)) for value in range(self.outcomes)]
+        logs = [self.log_predictive_density(value, mean, variance, extra) for value in values]
+        return jax.nn.softmax(jnp.stack(logs, axis=-1), axis=-1)
+
     @abc.abstractmethod
     def sample(self, key: PRNGKeyArray, f: Latent, extra: Points) -> Points:
         """One draw of y for every entry of f."""
@@ -252,7 +265,7 @@ class Likelihood(eqx.Module):
         return mean[None] + jnp.sqrt(variance)[None] * t, jnp.asarray(weights)
 
     def __repr__(self) -> str:
-        shown = {"link", "levels"}
+        shown = {"link", "levels", "classes"}
         fields = [
             f"{name}={value!r}"
             for name, value in vars(self).items()

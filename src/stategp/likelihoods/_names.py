@@ -15,6 +15,7 @@ from stategp.likelihoods._laplace import Laplace
 from stategp.likelihoods._log_normal import LogNormal
 from stategp.likelihoods._ordinal import Ordinal
 from stategp.likelihoods._positive import Exponential, Gamma, Weibull
+from stategp.likelihoods._softmax import Softmax
 from stategp.likelihoods._student_t import StudentT
 
 _NAMED: dict[str, type[Likelihood]] = {
@@ -33,6 +34,7 @@ _NAMED: dict[str, type[Likelihood]] = {
     "bounded": Bounded,
     "heteroscedastic": HeteroscedasticGaussian,
     "ordinal": Ordinal,
+    "softmax": Softmax,
 }
 
 _ALIASES = {
@@ -43,6 +45,8 @@ _ALIASES = {
     "robust": "student_t",
     "double_exponential": "laplace",
     "binary": "bernoulli",
+    "categorical": "softmax",
+    "multiclass": "softmax",
     "count": "poisson",
     "counts": "poisson",
     "negbin": "negative_binomial",
@@ -78,11 +82,12 @@ def from_name(name: str, **options: Any) -> Likelihood:
         )
     known = _BY_NAME[_plain(name)]
     kind = _NAMED[known]
-    if kind is Ordinal and "levels" not in options:
-        raise ValueError(
-            "an ordinal likelihood needs its number of levels: "
-            "pass sg.likelihoods.Ordinal(levels=...)"
-        )
+    for needs, argument in ((Ordinal, "levels"), (Softmax, "classes")):
+        if kind is needs and argument not in options:
+            raise ValueError(
+                f"the likelihood {known} needs its number of {argument}: "
+                f"pass sg.likelihoods.{kind.__name__}({argument}=...)"
+            )
     accepted = list(inspect.signature(kind).parameters)
     for option in options:
         if option not in accepted:
