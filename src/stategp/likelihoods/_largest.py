@@ -27,7 +27,8 @@ _LOWER, _UPPER = 3.4, 23.0  # beyond these a Gumbel variable has a probability o
 _REACH = 6.5  # standard deviations of a Gaussian that matter
 _LARGEST_EXPONENT = 50.0
 # Up to a variance: nodes for f (Gauss–Hermite, or the trapezoidal rule if negative), nodes for u.
-_RULES = ((0.25, 8, 72), (1.0, 16, 72), (9.0, -32, 104), (np.inf, -64, 200))
+_TOGETHER = 8  # nodes for f in one turn of a loop
+_RULES = ((0.25, 8, 72), (1.0, 16, 72), (9.0, -32, 104), (25.0, -48, 128), (np.inf, -64, 200))
 
 
 class Largest(NamedTuple):
@@ -55,10 +56,12 @@ def largest(mean: Several, variance: Several) -> Largest:
         """Fₖ(u) and its derivative."""
 
         def term(number: Array | int, sums: tuple[Several, Several]) -> tuple[Several, Several]:
-            z, weight = nodes[number]
-            t = jnp.exp(jnp.minimum(mean + deviation * z - u, _LARGEST_EXPONENT))
-            part = weight * jnp.exp(-t)
-            return sums[0] + part, sums[1] + part * t
+            below, density = sums
+            for z, weight in nodes[number]:
+                t = jnp.exp(jnp.minimum(mean + deviation * z - u, _LARGEST_EXPONENT))
+                part = weight * jnp.exp(-t)
+                below, density = below + part, density + part * t
+            return below, density
 
         found: tuple[Several, Several] = jax.lax.fori_loop(
             0, inner, term, (jnp.zeros_like(mean), jnp.zeros_like(mean))
@@ -85,7 +88,7 @@ def largest(mean: Several, variance: Several) -> Largest:
 
 @functools.lru_cache(maxsize=1)
 def _rules() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The largest variance of each rule, its numbers of nodes, and its nodes and weights for f."""
+    """The largest variance of each rule, its turns and nodes, and its nodes and weights for f."""
     limits = np.array([limit for limit, _, _ in _RULES])
     counts = np.array([(abs(inner), outer) for _, inner, outer in _RULES])
     table = np.zeros((len(_RULES), counts[:, 0].max(), 2))
@@ -96,7 +99,8 @@ def _rules() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             nodes = np.linspace(-_REACH, _REACH, -inner)
             weights = np.exp(-(nodes**2) / 2)
         row[: abs(inner)] = np.stack([nodes, weights / np.sum(weights)], axis=1)
-    return limits, counts, table
+    counts[:, 0] //= _TOGETHER
+    return limits, counts, table.reshape(len(_RULES), -1, _TOGETHER, 2)
 
 
 @jax.custom_jvp

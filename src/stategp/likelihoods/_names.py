@@ -8,15 +8,19 @@ from stategp.likelihoods._base import Likelihood
 from stategp.likelihoods._bernoulli import Bernoulli, Binomial
 from stategp.likelihoods._beta import Beta
 from stategp.likelihoods._bounded import Bounded
+from stategp.likelihoods._censored import Censored
 from stategp.likelihoods._counts import NegativeBinomial, Poisson
 from stategp.likelihoods._gaussian import Gaussian
 from stategp.likelihoods._heteroscedastic import HeteroscedasticGaussian
+from stategp.likelihoods._heteroscedastic_t import HeteroscedasticStudentT
+from stategp.likelihoods._hurdle import HurdlePoisson
 from stategp.likelihoods._laplace import Laplace
 from stategp.likelihoods._log_normal import LogNormal
 from stategp.likelihoods._ordinal import Ordinal
 from stategp.likelihoods._positive import Exponential, Gamma, Weibull
 from stategp.likelihoods._softmax import Softmax
 from stategp.likelihoods._student_t import StudentT
+from stategp.likelihoods._zeros import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 
 _NAMED: dict[str, type[Likelihood]] = {
     "gaussian": Gaussian,
@@ -27,12 +31,17 @@ _NAMED: dict[str, type[Likelihood]] = {
     "binomial": Binomial,
     "poisson": Poisson,
     "negative_binomial": NegativeBinomial,
+    "zero_inflated_poisson": ZeroInflatedPoisson,
+    "zero_inflated_negative_binomial": ZeroInflatedNegativeBinomial,
+    "hurdle_poisson": HurdlePoisson,
     "exponential": Exponential,
     "gamma": Gamma,
     "weibull": Weibull,
     "beta": Beta,
     "bounded": Bounded,
+    "censored": Censored,
     "heteroscedastic": HeteroscedasticGaussian,
+    "heteroscedastic_student_t": HeteroscedasticStudentT,
     "ordinal": Ordinal,
     "softmax": Softmax,
 }
@@ -51,6 +60,10 @@ _ALIASES = {
     "counts": "poisson",
     "negbin": "negative_binomial",
     "neg_binomial": "negative_binomial",
+    "zip": "zero_inflated_poisson",
+    "zinb": "zero_inflated_negative_binomial",
+    "hurdle": "hurdle_poisson",
+    "tobit": "censored",
     "heteroscedastic_gaussian": "heteroscedastic",
     "heteroskedastic": "heteroscedastic",
 }
