@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp.likelihoods._base import Likelihood, Points
 from stategp.likelihoods._gaussian import Gaussian
@@ -22,8 +22,9 @@ from stategp.likelihoods._normal import log_cdf, log_mass
 from stategp.likelihoods._quadrature import Sums, Tilted, derivatives, tilted
 from stategp.parameters import Parameter, Value, positive
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _REACH, _BEND = 8.5, 7.0  # standard deviations of f, and of the noise around a limit
+_EDGES = np.array([-_REACH, -3.0, 3.0, _REACH])  # so that every panel is short beside N(f)
 
 
 class Censored(Likelihood):
@@ -175,7 +176,7 @@ def _log_probability(y: Points, extra: Points, f: Points, variance: Any) -> Poin
 
 def _panels(
     y: Points, extra: Points, mean: Points, variance: Points, noise: Points
-) -> tuple[Points, Points]:
+) -> tuple[Float[Array, "_ *points"], Float[Array, "_ *points"]]:
     """Middles and half widths, in standard deviations of f, of panels along a new first axis."""
     deviation = jnp.maximum(jnp.sqrt(variance), 1e-150)
     bend = _BEND * jnp.sqrt(noise)
@@ -183,8 +184,8 @@ def _panels(
     ends = jnp.stack([lower - bend, lower + bend, upper - bend, upper + bend])
     ends = jnp.where(jnp.isfinite(ends), ends, y[None])  # no limit there
     inner = jnp.clip((ends - mean[None]) / deviation[None], -_REACH, _REACH)
-    outer = jnp.full((1, *y.shape), _REACH)
-    edges = jnp.concatenate([-outer, jnp.sort(inner, axis=0), outer])
+    fixed = jnp.broadcast_to(_EDGES.reshape(-1, *[1] * y.ndim), (len(_EDGES), *y.shape))
+    edges = jnp.sort(jnp.concatenate([inner, fixed]), axis=0)
     return (edges[1:] + edges[:-1]) / 2, (edges[1:] - edges[:-1]) / 2
 
 

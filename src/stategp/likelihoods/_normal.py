@@ -52,8 +52,8 @@ def log1mexp(x: Values) -> Values:
 def log_mass(start: Values, width: Values) -> Values:
     """log(Φ(start + width) − Φ(start)) for width > 0, with two derivatives, however far out.
 
-    Narrow intervals by the series of the density at their middle; wide ones that contain zero as a
-    sum of two; others from the tail without its Gaussian part, whose exponent is then exact.
+    Narrow intervals by the series of the density at their middle; those around or near zero by the
+    error function; others from the tail without its Gaussian part, whose exponent is then exact.
     """
     middle = start + width / 2
     narrow = width * (1 + jnp.abs(middle)) < _NARROW
@@ -62,7 +62,7 @@ def log_mass(start: Values, width: Values) -> Values:
     series = jnp.log(w) - c**2 / 2 - math.log(2 * math.pi) / 2 + jnp.log1p(bends)
     # By symmetry, from the side of the left tail to that of the right one.
     first = jnp.where(middle < 0, -start - width, start)
-    around = (first < 0) & ~narrow
+    around = (first < 0.5) & ~narrow
     below, above = jnp.where(around, first, -1.0), jnp.where(around, first + width, 1.0)
     both = jnp.log((erf(above / math.sqrt(2)) - erf(below / math.sqrt(2))) / 2)
     far = ~(narrow | around)
