@@ -8,18 +8,18 @@ narrower or far wider than the distribution of f: Gauss's rule in panels that en
 """
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from stategp.likelihoods._base import Likelihood, Points
 from stategp.likelihoods._gaussian import Gaussian
 from stategp.likelihoods._normal import log_cdf, log_mass
-from stategp.likelihoods._quadrature import Sums, Tilted, derivatives, tilted
+from stategp.likelihoods._quadrature import Tilted, derivatives, is_wide, tilted
 from stategp.parameters import Parameter, Value, positive
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -66,6 +66,17 @@ class Censored(Likelihood):
         exact = self.of_values.expected_log_density(y, mean, variance, jnp.zeros_like(y))
         noise = jnp.broadcast_to(self.variance.value, y.shape)
         return jnp.where(extra == 0, exact, _expected(y, extra, mean, variance, noise))
+
+    def expected_slopes(
+        self, y: Points, mean: Points, variance: Points, extra: Points
+    ) -> tuple[Points, Points, Points]:
+        exact = self.of_values.expected_slopes(y, mean, variance, jnp.zeros_like(y))
+        noise = jnp.broadcast_to(self.variance.value, y.shape)
+        hidden = _averages(y, extra, mean, variance, noise)[:3]
+        value, slope, bend = (
+            jnp.where(extra == 0, a, b) for a, b in zip(exact, hidden, strict=True)
+        )
+        return value, slope, bend
 
     def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
         return self.of_values.moments(f, jnp.zeros_like(extra))
@@ -140,8 +151,7 @@ def within(lower: Any, upper: Any, y: Any = None) -> tuple[np.ndarray, np.ndarra
         low, high, known = np.broadcast_arrays(*columns)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            "lower, upper and y must be numbers, one for each observation or one for all: "
-            f"{error}"
+            f"lower, upper and y must be numbers, one for each observation or one for all: {error}"
         ) from None
     low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
     wrong = np.isnan(known) & ((low > high) | (low == np.inf) | (high == -np.inf))
@@ -174,60 +184,93 @@ def _log_probability(y: Points, extra: Points, f: Points, variance: Any) -> Poin
     return jnp.where(endless, one_sided, log_mass((start - f) / deviation, width / deviation))
 
 
-def _panels(
-    y: Points, extra: Points, mean: Points, variance: Points, noise: Points
-) -> tuple[Float[Array, "_ *points"], Float[Array, "_ *points"]]:
-    """Middles and half widths, in standard deviations of f, of panels along a new first axis."""
-    deviation = jnp.maximum(jnp.sqrt(variance), 1e-150)
-    bend = _BEND * jnp.sqrt(noise)
-    lower, upper = _limits(y, extra)
-    ends = jnp.stack([lower - bend, lower + bend, upper - bend, upper + bend])
-    ends = jnp.where(jnp.isfinite(ends), ends, y[None])  # no limit there
-    inner = jnp.clip((ends - mean[None]) / deviation[None], -_REACH, _REACH)
-    fixed = jnp.broadcast_to(_EDGES.reshape(-1, *[1] * y.ndim), (len(_EDGES), *y.shape))
-    edges = jnp.sort(jnp.concatenate([inner, fixed]), axis=0)
-    return (edges[1:] + edges[:-1]) / 2, (edges[1:] - edges[:-1]) / 2
+class _Averages(NamedTuple):
+    """E[log P(the value lies within its limits)] and its derivatives."""
+
+    value: Points
+    slope: Points  # in the mean of f
+    bend: Points  # in the variance of f
+    move: Points  # in that of the noise
 
 
-def _averages(
-    y: Points, extra: Points, mean: Points, variance: Points, noise: Points
-) -> tuple[Sums, Points]:
-    """E[log P], with its derivatives in the mean and variance of f, and in that of the noise."""
-    hidden = jnp.where(extra == 0, jnp.inf, extra)  # what is observed is not asked for here
-    middles, halves = _panels(y, hidden, mean, variance, noise)
+def _averages(y: Points, extra: Points, mean: Points, variance: Points, noise: Points) -> _Averages:
+    between = jnp.isfinite(extra) & (extra != 0)
+    sign = jnp.where(extra > 0, 1.0, -1.0)
+    scale = jnp.sqrt(noise)
+
+    def one_sided(f: Points) -> tuple[Points, Points, Points]:
+        x = sign * (f - y) / scale
+        value = log_cdf(x)
+        pull = jnp.exp(_log_normal(x) - value)
+        return value, sign * pull / scale, -pull * x / (2 * noise)
+
+    width = jnp.where(between, jnp.abs(extra), 1.0)
+    start = jnp.where(extra < 0, y - width, y)
+
+    def two_sided(f: Points) -> tuple[Points, Points, Points]:
+        a, b = (start - f) / scale, (start + width - f) / scale
+        value = log_mass(a, width / scale)
+        left, right = jnp.exp(_log_normal(a) - value), jnp.exp(_log_normal(b) - value)
+        return value, (left - right) / scale, (a * left - b * right) / (2 * noise)
+
+    beyond = _over_panels(one_sided, [y], mean, variance, scale)
+    inside = jax.lax.cond(
+        jnp.any(between),
+        lambda: _over_panels(two_sided, [start, start + width], mean, variance, scale),
+        lambda: beyond,
+    )
+    value, slope, tilt, move = (
+        jnp.where(between, a, b) for a, b in zip(inside, beyond, strict=True)
+    )
+    hidden = jnp.where(extra == 0, jnp.inf, extra)
+    still = derivatives(lambda f: _log_probability(y, hidden, f, noise), mean)[2] / 2
+    wide = is_wide(mean, variance)
+    bend = jnp.where(wide, tilt / (2 * jnp.sqrt(jnp.where(wide, variance, 1.0))), still)
+    return _Averages(value, slope, jnp.minimum(bend, 0.0), move)
+
+
+def _over_panels(
+    function: Any, limits: list[Points], mean: Points, variance: Points, scale: Points
+) -> tuple[Points, Points, Points, Points]:
+    """E[value], E[slope], E[slope · z] and E[the third] of a function of f = mean + √variance z."""
     deviation = jnp.sqrt(variance)
+    ends = jnp.stack([end + side * _BEND * scale for end in limits for side in (-1, 0, 1)])
+    inner = (ends - mean[None]) / jnp.maximum(deviation, 1e-150)[None]
+    fixed = jnp.broadcast_to(_EDGES.reshape(-1, *[1] * mean.ndim), (len(_EDGES), *mean.shape))
+    edges = jnp.sort(jnp.concatenate([jnp.clip(inner, -_REACH, _REACH), fixed]), axis=0)
+    middles, halves = (edges[1:] + edges[:-1]) / 2, (edges[1:] - edges[:-1]) / 2
 
     def term(sums: Any, node: tuple[Array, Array, Array]) -> tuple[Any, None]:
         panel, place, weight = node
         z = middles[panel] + halves[panel] * place
         mass = weight * halves[panel] * jnp.exp(-(z**2) / 2)
-        f = mean + deviation * z
-        found = derivatives(lambda f: _log_probability(y, hidden, f, noise), f)
-        move = jax.jvp(
-            lambda n: _log_probability(y, hidden, f, n), (noise,), (jnp.ones_like(noise),)
-        )[1]
-        return tuple(s + mass * v for s, v in zip(sums, (1.0, *found, move), strict=True)), None
+        value, slope, third = function(mean + deviation * z)
+        parts = (1.0, value, slope, slope * z, third)
+        return tuple(s + mass * part for s, part in zip(sums, parts, strict=True)), None
 
     count = len(middles)
     numbers: Any = (
         np.repeat(np.arange(count), len(_NODES)), np.tile(_NODES, count), np.tile(_WEIGHTS, count)
     )  # fmt: skip
-    nothing = jnp.zeros_like(mean)
-    (total, value, slope, bend, move), _ = jax.lax.scan(term, (nothing,) * 5, numbers)
-    bend = jnp.minimum(bend, 0.0)  # rounding far from the limits
-    return (value / total, slope / total, bend / total / 2), move / total
+    (total, *sums), _ = jax.lax.scan(term, (jnp.zeros_like(mean),) * 5, numbers)
+    value, slope, tilt, third = (part / total for part in sums)
+    return value, slope, tilt, third
+
+
+def _log_normal(x: Points) -> Points:
+    return -(x**2 + math.log(2 * math.pi)) / 2
 
 
 @jax.custom_jvp
 def _expected(y: Points, extra: Points, mean: Points, variance: Points, noise: Points) -> Points:
     """E[log P(the value lies within its limits)], to be differentiated once in the last three."""
-    return _averages(y, extra, mean, variance, noise)[0][0]
+    return _averages(y, extra, mean, variance, noise).value
 
 
 @_expected.defjvp
 def _move(primals: Any, tangents: Any) -> tuple[Points, Points]:
-    (value, slope, bend), in_noise = _averages(*primals)
-    return value, slope * tangents[2] + bend * tangents[3] + in_noise * tangents[4]
+    value, slope, bend, move = _averages(*primals)
+    return value, slope * tangents[2] + bend * tangents[3] + move * tangents[4]
 
 
 def _squares_below(t: Points) -> Points:

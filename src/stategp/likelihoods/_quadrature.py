@@ -104,7 +104,7 @@ def expectation_and_slopes(
 ) -> tuple[Values, Values, Values]:
     """`expectation` and its derivatives in the mean and the variance, in one go over the nodes."""
     nodes, weights = rule(order)
-    wide = _is_wide(mean, variance)
+    wide = is_wide(mean, variance)
     deviation = jnp.sqrt(variance)
 
     def term(totals: Sums, node: Float[Array, " 2"]) -> tuple[Sums, None]:
@@ -122,7 +122,7 @@ def expectation_and_slopes(
     return average, first, jnp.where(wide, tilted / (2 * jnp.where(wide, deviation, 1.0)), narrow)
 
 
-def _is_wide(mean: Several, variance: Several) -> Bool[Array, "..."]:
+def is_wide(mean: Several, variance: Several) -> Bool[Array, "..."]:
     """Where the standard deviation is large enough to divide by."""
     return variance > (1e-7 * (1 + jnp.abs(mean))) ** 2
 
@@ -130,7 +130,7 @@ def _is_wide(mean: Several, variance: Several) -> Bool[Array, "..."]:
 def _spread(mean: Several, variance: Several) -> tuple[Several, Several]:
     """The standard deviation, and a zero whose derivative in a tiny variance is one."""
     constant_variance = jax.lax.stop_gradient(variance)
-    wide = _is_wide(jax.lax.stop_gradient(mean), constant_variance)
+    wide = is_wide(jax.lax.stop_gradient(mean), constant_variance)
     root = jnp.sqrt(jnp.where(wide, variance, 1.0))
     deviation = jnp.where(wide, root, jnp.sqrt(constant_variance))
     return deviation, jnp.where(wide, 0.0, variance - constant_variance)
