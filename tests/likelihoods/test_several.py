@@ -147,7 +147,7 @@ def by_steps(mean, variance):
     """E[log Σ exp f], class probabilities and their spreads: equal steps in every function."""
     axes = []
     for m, v in zip(mean, variance, strict=True):
-        z = np.arange(-8, 8, min(0.2 / np.sqrt(v), 0.5))
+        z = np.arange(-8, 8, min(0.4 / np.sqrt(v), 0.5))
         axes.append((m + np.sqrt(v) * z, stats.norm.pdf(z) / np.sum(stats.norm.pdf(z))))
     f = np.stack(np.meshgrid(*(f for f, _ in axes), indexing="ij"), axis=-1).reshape(-1, len(mean))
     weights = functools.reduce(np.multiply.outer, [w for _, w in axes]).ravel()
@@ -159,7 +159,7 @@ def by_steps(mean, variance):
     )
 
 
-SIZES = [(0.0, 1e-9), (0.4, 1e-8), (1.0, 1e-6), (2.5, 1e-6), (5.0, 1e-6), (10.0, 1e-4)]
+SIZES = [(0.0, 1e-9), (0.4, 1e-8), (1.0, 1e-6), (2.5, 1e-6), (5.0, 1e-6)]
 
 
 @pytest.mark.parametrize(("deviation", "error"), SIZES)
@@ -210,7 +210,7 @@ def test_softmax_and_its_labels() -> None:
     np.testing.assert_allclose(np.bincount(drawn.astype(int)) / 20_000, shares, atol=0.02)
     density = likelihood.log_density(y, f[:2], jnp.ones(2))
     np.testing.assert_allclose(density, np.log(shares)[[0, 2]], rtol=1e-12)
-    value, slope, bend = likelihood.slopes(y, f[:2], jnp.ones(2))
+    _, slope, bend = likelihood.slopes(y, f[:2], jnp.ones(2))
     np.testing.assert_allclose(slope, np.eye(3)[[0, 2]] - shares, rtol=1e-12)
     np.testing.assert_allclose(bend[0], -shares * (1 - shares), rtol=1e-12)
     mean, variance = likelihood.moments(f[:1], jnp.ones(1))

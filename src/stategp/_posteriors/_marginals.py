@@ -75,9 +75,8 @@ class Marginals(eqx.Module):
     def cdf(self, y: Any, *, strict: Any = False) -> Points:
         """P(Y ≤ y), or P(Y < y) if `strict` (NaN where y is NaN)."""
         values = as_targets(y, len(self))
-        if strict and self.likelihood.discrete:
-            values = np.ceil(values) - 1
-        return self._each("predictive_cdf", values)
+        highest, below = self.likelihood.edges(values, np.asarray(self.extra))
+        return self._each("predictive_cdf", below if strict else highest)
 
     def crps(self, y: Any) -> Points:
         """Continuous ranked probability score (NaN where y is NaN)."""

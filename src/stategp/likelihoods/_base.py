@@ -50,6 +50,7 @@ class Likelihood(eqx.Module):
     latents: ClassVar[int] = 1  # how many latent functions an observation depends on
     extra: ClassVar[str | None] = None  # the argument of `fit` that each observation may bring
     extra_default: ClassVar[float] = 0.0
+    extra_of_new: ClassVar[bool] = True  # whether it matters to the distribution of a new y
     conjugate: ClassVar[bool] = False  # one natural-gradient step of size one is the optimum
     log_concave: ClassVar[bool] = False  # E[∂²/∂f² log p] ≤ 0: sites never have negative precision
     support: ClassVar[str] = "be finite"  # what `valid` demands, in words
@@ -207,6 +208,10 @@ class Likelihood(eqx.Module):
     def bounds(self, extra: Points) -> tuple[Points | float, Points | float]:
         """The lowest and highest possible y."""
         return -jnp.inf, jnp.inf
+
+    def edges(self, y: np.ndarray, extra: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The largest value that observations may stand for, and the one below all of them."""
+        return y, np.ceil(y) - 1 if self.discrete else y
 
     @property
     def outcomes(self) -> int | None:

@@ -42,6 +42,7 @@ class Censored(Likelihood):
     """
 
     extra: ClassVar[str | None] = "censored"
+    extra_of_new: ClassVar[bool] = False
     log_concave: ClassVar[bool] = True
     support: ClassVar[str] = "be finite, with a number or ±∞ as `censored`,"
 
@@ -124,6 +125,9 @@ class Censored(Likelihood):
 
     def guess(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
         return y + np.where(np.isfinite(extra), extra, 0.0) / 2
+
+    def edges(self, y: np.ndarray, extra: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return y + np.maximum(extra, 0.0), y + np.minimum(extra, 0.0)
 
     def valid(self, y: np.ndarray, extra: np.ndarray) -> np.ndarray:
         return np.isfinite(y) & ~np.isnan(extra)
