@@ -117,7 +117,7 @@ class Forecaster(Pictured):
         noise_variance: str | None = None,
         exposure: str | None = None,
         trials: str | None = None,
-        limits: tuple[str | None, str | None] | None = None,
+        limits: Any = None,
         weights: str | None = None,
         date_format: str | None = None,
         progress: Any = None,

@@ -44,7 +44,7 @@ class Wish(NamedTuple):
     date_format: str | None
     progress: Any
     options: dict[str, Any]
-    limits: tuple[str | None, str | None] | None = None  # columns of limits of hidden values
+    limits: Any = None  # columns of limits of hidden values
 
 
 def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:
@@ -132,12 +132,12 @@ def as_limits(limits: Any) -> dict[str, str]:
 
 def read_within(table: Any, limits: dict[str, str], y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The target, or limits where it is empty, as y and `censored`."""
-    columns = [
+    lower, upper = (
         number_column(table, limits[what]) if what in limits else np.full(len(y), np.nan)
         for what in LIMITS
-    ]
+    )
     try:
-        return within(*columns, y)
+        return within(lower, upper, y)
     except ValueError as error:
         named = " and ".join(repr(column) for column in limits.values())
         raise ValueError(f"columns {named}: {error}") from None

@@ -43,7 +43,9 @@ class HeteroscedasticStudentT(Likelihood):
         """The distribution of t, with scale one."""
         return StudentT(df=self.df, scale=1.0)
 
-    def _scaled(self, y: Points, mean: Latent, variance: Latent, log_square: Points) -> Any:
+    def _scaled(
+        self, y: Points, mean: Latent, variance: Latent, log_square: Points
+    ) -> tuple[Points, Points, Points]:
         """The residual from the location and its variance, in units of the scale."""
         size = jnp.exp(-log_square / 2)
         return (y - mean[..., 0]) * size, jnp.zeros_like(y), variance[..., 0] * size**2
