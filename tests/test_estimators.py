@@ -238,7 +238,7 @@ def test_two_classes(series):
 def test_three_classes(multi_class):
     X, y = load_iris(return_X_y=True)
     X, names = X[::3, [2]], np.array(["setosa", "versicolor", "virginica"])[y][::3]  # petals
-    model = GPClassifier(max_iter=10, multi_class=multi_class).fit(X, names)
+    model = GPClassifier(max_iter=3, multi_class=multi_class).fit(X, names)
     assert model.score(X, names) > 0.93
     assert len(model.kernel_) == 3
     together = multi_class == "softmax"

@@ -219,6 +219,10 @@ def test_softmax_and_its_labels() -> None:
     np.testing.assert_allclose(
         likelihood.outcome_probabilities(f[:1], 0 * f[:1], jnp.ones(1))[0], shares, rtol=1e-9
     )
+    impossible = likelihood.log_predictive_density(
+        jnp.zeros(1), jnp.array([[-900.0, 0.0, 0.0]]), jnp.zeros((1, 3)), jnp.ones(1)
+    )
+    np.testing.assert_allclose(impossible, -900 - np.log(2), rtol=1e-9)
     guess = likelihood.guess(np.array([0.0, 1.0, 2.0, 2.0]), np.ones(4))
     np.testing.assert_array_equal(np.argmax(guess, axis=1), [0, 1, 2, 2])
     np.testing.assert_array_equal(

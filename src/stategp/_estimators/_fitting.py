@@ -15,6 +15,7 @@ from stategp._fitting import NotConvergedWarning, fit
 from stategp._models import GP, AdditiveGP, as_kernel
 from stategp._posteriors import AdditivePosterior, Posterior
 from stategp.kernels import Kernel
+from stategp.likelihoods import Softmax
 
 Fitted = Posterior | AdditivePosterior
 
@@ -23,11 +24,11 @@ def fit_rows(estimator: Any, kernels: dict[str, Any], likelihood: Any, rows: Row
     """The posterior of a GP on one column, of an additive model on several."""
     options = _options(estimator)
     model: GP | AdditiveGP
-    likelihood_reads_one = getattr(likelihood, "latents", 1) == 1
     if len(kernels) == 1:
         (kernel,) = kernels.values()
-        # With several functions the first mean is zero and the others are learned: `GP`'s default.
-        model = GP(kernel, likelihood, means.Constant() if likelihood_reads_one else None)
+        # Of several functions the first has mean zero, since only their differences matter.
+        several = isinstance(likelihood, Softmax)
+        model = GP(kernel, likelihood, None if several else means.Constant())
     else:
         if options["starts"] > 1:
             raise ValueError(

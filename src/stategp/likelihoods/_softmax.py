@@ -68,8 +68,10 @@ class Softmax(Likelihood):
     def log_predictive_density(
         self, y: Points, mean: Latent, variance: Latent, extra: Points
     ) -> Points:
-        shares = largest(mean, variance).shares
-        return jnp.log(jnp.sum(self._chosen(y) * shares, axis=-1))
+        chosen, found = self._chosen(y), largest(mean, variance)
+        share = jnp.sum(chosen * found.shares, axis=-1)
+        least = jnp.sum(chosen * mean, axis=-1) - found.log_sum  # by Jensen, where it underflows
+        return jnp.where(share > 0, jnp.log(jnp.where(share > 0, share, 1.0)), least)
 
     def outcome_probabilities(
         self, mean: Latent, variance: Latent, extra: Points
