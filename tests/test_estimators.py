@@ -234,13 +234,22 @@ def test_two_classes(series):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_three_classes():
+@pytest.mark.parametrize("multi_class", ["softmax", "one_vs_rest"])
+def test_three_classes(multi_class):
     X, y = load_iris(return_X_y=True)
-    X, names = X[:, [2]], np.array(["setosa", "versicolor", "virginica"])[y]  # length of petals
-    model = GPClassifier(max_iter=10).fit(X, names)
+    X, names = X[::3, [2]], np.array(["setosa", "versicolor", "virginica"])[y][::3]  # petals
+    model = GPClassifier(max_iter=3, multi_class=multi_class).fit(X, names)
     assert model.score(X, names) > 0.93
-    assert len(model.posterior_) == len(model.kernel_) == len(model.elbo_) == 3
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    assert len(model.kernel_) == 3
+    together = multi_class == "softmax"
+    assert np.ndim(model.elbo_) == (0 if together else 1)
+    probabilities = model.predict_proba(X)
+    assert probabilities.shape == (50, 3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    if together:
+        expected = model.posterior_.predict_probabilities(X[:, 0])
+        np.testing.assert_array_equal(probabilities, expected)
+        assert model.posterior_.model.likelihood.classes == 3
 
 
 def test_a_short_search_warns(series):
@@ -267,6 +276,8 @@ TWO, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
         (GPRegressor(tol=-1), TWO, "tol must be a positive number, got -1"),
         (GPRegressor(inducing="many"), TWO[:, :1], "inducing must be"),
         (GPClassifier(likelihood="poisson"), TWO, "likelihood of a GPClassifier must be"),
+        (GPClassifier(multi_class="ovo"), TWO, "multi_class must be one of 'auto', .* got 'ovo'"),
+        (GPClassifier(multi_class="softmax"), TWO, "needs one column .* but X has 2 columns"),
     ],
 )
 def test_wrong_arguments(model, X, message):

@@ -19,6 +19,7 @@ def test_every_class_can_be_saved(kind, tmp_path):
     parts, one = (k.Matern12(), k.Constant()), np.eye(1)
     arguments = {
         "Sum": parts, "Product": parts, "FromSDE": (-one, one, one, one[0]), "Ordinal": (3,),
+        "Softmax": (3,),
         "Own": (make_files.Cauchy(1.0),),
         # Abstract, or with functions of the user's.
         "Kernel": None, "LinearSDE": None, "Likelihood": None, "Mean": None, "Prior": None,

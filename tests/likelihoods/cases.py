@@ -69,6 +69,24 @@ def _logit_normal(variance: float) -> Callable[[np.ndarray], Any]:
     return Shares
 
 
+def _with_zeros(share: float, counts: Callable[[np.ndarray], Any]) -> Callable[[np.ndarray], Any]:
+    class Thinned:
+        def __init__(self, f: np.ndarray):
+            self._given = counts(f)
+
+        def cdf(self, y: np.ndarray) -> np.ndarray:
+            return np.where(y < 0, 0.0, share + (1 - share) * self._given.cdf(y))
+
+        def mean(self) -> np.ndarray:
+            return (1 - share) * self._given.mean()
+
+        def var(self) -> np.ndarray:
+            square = (1 - share) * (self._given.var() + self._given.mean() ** 2)
+            return square - self.mean() ** 2
+
+    return Thinned
+
+
 _T = np.linspace(-1, 1, 801)
 _REAL = np.sinh(_T * np.arcsinh(1e5)), np.cosh(_T * np.arcsinh(1e5)) * np.arcsinh(1e5) / 400
 _POSITIVE = np.exp(_T * 40), np.exp(_T * 40) * 40 / 400
@@ -153,6 +171,30 @@ CASES = {
         [0.0, 3.0, 20.0],
         *_COUNTS,
         extra=1.7,
+    ),
+    "zero_inflated_poisson": Case(
+        lik.ZeroInflatedPoisson(odds=0.25),
+        reference.with_zeros(0.2, reference.poisson(1.7)),
+        _with_zeros(0.2, lambda f: stats.poisson(1.7 * np.exp(f))),
+        [0.0, 3.0, 20.0],
+        *_COUNTS,
+        extra=1.7,
+    ),
+    "zero_inflated_negative_binomial": Case(
+        lik.ZeroInflatedNegativeBinomial(odds=0.25, shape=2.5),
+        reference.with_zeros(0.2, reference.negative_binomial(2.5, 1.7)),
+        _with_zeros(0.2, lambda f: stats.nbinom(2.5, 2.5 / (2.5 + 1.7 * np.exp(f)))),
+        [0.0, 3.0, 20.0],
+        *_COUNTS,
+        extra=1.7,
+    ),
+    "censored": Case(
+        lik.Censored(variance=1.3),
+        reference.gaussian(1.3),
+        lambda f: stats.norm(f, np.sqrt(1.3)),
+        [0.0, 3.0],
+        *_REAL,
+        extra=0.0,
     ),
     "exponential": Case(
         lik.Exponential(),

@@ -97,6 +97,14 @@ def negative_binomial(shape, exposure):
     return log_density
 
 
+def with_zeros(share, counts):
+    def log_density(y, f):
+        plain = np.log1p(-share) + counts(y, f)
+        return np.logaddexp(np.log(share), plain) if y == 0 else plain
+
+    return log_density
+
+
 def gamma(shape):
     return lambda y, f: stats.gamma.logpdf(y, shape, scale=np.exp(f) / shape)
 

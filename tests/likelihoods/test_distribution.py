@@ -76,7 +76,7 @@ def test_beyond_the_bounds(name: str) -> None:
     assert high == 1
     assert np.isnan(missing)
     assert right > 1 - 1e-6
-    assert left == 0 or name in ("gaussian", "student_t", "laplace")
+    assert left == 0 or name in ("gaussian", "student_t", "laplace", "censored")
 
 
 def test_counts_are_whole_numbers() -> None:
@@ -154,7 +154,9 @@ def test_crps_of_gaussian_observations(variance: float) -> None:
     np.testing.assert_allclose(general, ours, rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["poisson", "negative_binomial", "binomial", "ordinal"])
+@pytest.mark.parametrize(
+    "name", ["poisson", "negative_binomial", "zero_inflated_poisson", "binomial", "ordinal"]
+)
 def test_crps_of_whole_numbers_is_a_sum(name: str) -> None:
     case = CASES[name]
     points = [(y, m, v) for y in case.y[:2] for m in (-1.3, 2.0) for v in (0.0, 0.3)]

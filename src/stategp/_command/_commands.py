@@ -114,6 +114,8 @@ def fit(
     exposure: Annotated[str | None, column("Column of exposures (counts).")] = None,
     trials: Annotated[str | None, column("Column of trials (binomial).")] = None,
     noise_variance: Annotated[str | None, column("Column of known variances (gaussian).")] = None,
+    lower: Annotated[str | None, column("Column of lower limits where TARGET is empty.")] = None,
+    upper: Annotated[str | None, column("Column of upper limits where TARGET is empty.")] = None,
     sep: Separator = None,
     decimal: Decimal = None,
     date_format: DateFormat = None,
@@ -139,9 +141,12 @@ def fit(
     target_file = model_beside(data) if output is None else output
     check_path(target_file, never=TABLES)
     extras = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
-    columns = {name: column for name, column in extras.items() if column}
+    columns: dict[str, Any] = {name: column for name, column in extras.items() if column}
+    limits = [name for name in (lower, upper) if name]
     file: Any
     if data.is_dir():
+        if limits:
+            raise ValueError("--lower and --upper are for files; a folder is summed up")
         file = ParquetFolder(data)
         if kernel is None and shortest is None:
             raise ValueError("for a folder give --kernel, or --shortest to have one chosen")
@@ -155,7 +160,8 @@ def fit(
     else:
         file = open_table(data, Writing(sep, decimal, date_format, zone))
         time, target = choose_columns(file, time, target)
-        table = read_columns(file, time, [target, *columns.values(), *regressor])
+        table = read_columns(file, time, [target, *columns.values(), *limits, *regressor])
+        columns |= {"limits": (lower, upper)} if limits else {}
     forecaster = sg.Forecaster(
         kernel,
         likelihood,

@@ -233,6 +233,9 @@ def extra_values(
     values = _one_per_observation(name, passed.get(name), count, likelihood.extra_default)
     if name in passed:
         looked_at = np.ones(count, dtype=bool) if needed is None else needed
+        if name == "censored":
+            _reject(looked_at & np.isnan(values), name, values, "be zero, a width or ±∞")
+            return values
         if name == "noise_variance":  # adds to that of the likelihood
             _reject(looked_at & ~(values >= 0), name, values, "be zero or more")
         else:

@@ -18,7 +18,7 @@ from stategp._estimators._fitting import (
 from stategp._estimators._parameters import WithKernel
 from stategp._estimators._rows import Rows, as_input
 from stategp.kernels import Matern52
-from stategp.likelihoods import Bernoulli
+from stategp.likelihoods import Bernoulli, Softmax
 from stategp.parameters import parameter
 from stategp.priors import LogNormal
 
@@ -29,18 +29,22 @@ class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they h
     """Gaussian-process classification in time linear in the number of rows.
 
     With one column the model is a `sg.GP`, with several an additive model (`sg.AdditiveGP`) with
-    one function for each column. With more than two classes there is a model of each class against
-    the rest, and their probabilities are normalised.
+    one function for each column. With more than two classes and one column there is a function for
+    each class, and all are learned together (`sg.likelihoods.Softmax`). With several columns there
+    is a model of each class against the rest, and their probabilities are normalised.
 
     Arguments:
         kernel: as for `sg.GPRegressor`. By default Matern52 with a prior on its variance; without
             the prior, f would diverge for classes that are perfectly separable.
         likelihood: "bernoulli" or a `sg.likelihoods.Bernoulli`, whose link may be "probit".
+        multi_class: "softmax", "one_vs_rest", or "auto": softmax if there is one column and the
+            link is "logit". It matters for more than two classes only.
         inducing, n_restarts_optimizer, max_iter, tol, random_state, verbose: as for
             `sg.GPRegressor`.
 
     After `fit`: `classes_`; `posterior_`, `kernel_` and `elbo_` as for `sg.GPRegressor`, in lists
-    with one for each class if there are more than two; `n_iter_`, the most steps of any fit.
+    with one for each class if each has a model of its own (softmax has one posterior and a tuple of
+    kernels); `n_iter_`, the most steps of any fit.
 
     >>> import numpy as np, stategp as sg
     >>> X = np.linspace(0, 10, 50)[:, None]
@@ -54,6 +58,7 @@ class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they h
         kernel: Any = None,
         *,
         likelihood: Any = "bernoulli",
+        multi_class: Any = "auto",
         inducing: Any = "auto",
         n_restarts_optimizer: Any = 0,
         max_iter: Any = 100,
@@ -63,6 +68,7 @@ class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they h
     ):
         self.kernel = kernel
         self.likelihood = likelihood
+        self.multi_class = multi_class
         self.inducing = inducing
         self.n_restarts_optimizer = n_restarts_optimizer
         self.max_iter = max_iter
@@ -88,11 +94,14 @@ class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they h
                 "GPClassifier needs at least two classes to tell apart, but y has one class only: "
                 f"{self.classes_[present].tolist()[0]!r}"
             )
-        targets = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        posteriors = [
-            fit_rows(self, kernels, likelihood, rows._replace(y=1.0 * (rows.y == target)))
-            for target in targets
-        ]
+        if _together(self.multi_class, likelihood, len(names)) and len(self.classes_) > 2:
+            posteriors = [fit_rows(self, kernels, Softmax(len(self.classes_)), rows)]
+        else:
+            targets = [1] if len(self.classes_) == 2 else range(len(self.classes_))
+            posteriors = [
+                fit_rows(self, kernels, likelihood, rows._replace(y=1.0 * (rows.y == target)))
+                for target in targets
+            ]
         one = len(posteriors) == 1
         self.posterior_: Fitted | list[Fitted] = posteriors[0] if one else posteriors
         learned = [learned_kernel(posterior) for posterior in posteriors]
@@ -111,15 +120,29 @@ class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they h
         """The probability of each class, in the order of `classes_`: (rows, classes)."""
         check_is_fitted(self)
         x = validate_data(self, X, reset=False)
-        posteriors = self.posterior_ if isinstance(self.posterior_, list) else [self.posterior_]
-        columns = [np.asarray(posterior.predict_y(as_input(x))[0]) for posterior in posteriors]
-        if len(posteriors) == 1:
-            return np.column_stack([1 - columns[0], columns[0]])
-        scores = np.column_stack(columns)
+        if not isinstance(self.posterior_, list):
+            return np.array(self.posterior_.predict_probabilities(as_input(x)))
+        columns = [posterior.predict_y(as_input(x))[0] for posterior in self.posterior_]
+        scores = np.column_stack([np.asarray(column) for column in columns])
         total = scores.sum(axis=1, keepdims=True)
         # Where every class is denied beyond double precision, nothing tells them apart.
-        even = np.full_like(scores, 1 / len(posteriors))
+        even = np.full_like(scores, 1 / len(columns))
         return np.divide(scores, total, out=even, where=total > 0)
+
+
+def _together(multi_class: Any, likelihood: Bernoulli, columns: int) -> bool:
+    """Whether more than two classes share one model."""
+    known = ("auto", "softmax", "one_vs_rest")
+    if multi_class not in known:
+        named = ", ".join(map(repr, known))
+        raise ValueError(f"multi_class must be one of {named}, got {multi_class!r}")
+    if multi_class == "softmax" and (columns > 1 or likelihood.link != "logit"):
+        what = f"X has {columns} columns" if columns > 1 else f"the link is {likelihood.link!r}"
+        raise ValueError(
+            f"multi_class='softmax' needs one column and the link 'logit', but {what}: "
+            "choose multi_class='one_vs_rest', or 'auto'"
+        )
+    return multi_class != "one_vs_rest" and columns == 1 and likelihood.link == "logit"
 
 
 def _as_bernoulli(likelihood: Any) -> Bernoulli:

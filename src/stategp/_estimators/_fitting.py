@@ -15,6 +15,7 @@ from stategp._fitting import NotConvergedWarning, fit
 from stategp._models import GP, AdditiveGP, as_kernel
 from stategp._posteriors import AdditivePosterior, Posterior
 from stategp.kernels import Kernel
+from stategp.likelihoods import Softmax
 
 Fitted = Posterior | AdditivePosterior
 
@@ -25,7 +26,9 @@ def fit_rows(estimator: Any, kernels: dict[str, Any], likelihood: Any, rows: Row
     model: GP | AdditiveGP
     if len(kernels) == 1:
         (kernel,) = kernels.values()
-        model = GP(kernel, likelihood, means.Constant())
+        # Of several functions the first has mean zero, since only their differences matter.
+        several = isinstance(likelihood, Softmax)
+        model = GP(kernel, likelihood, None if several else means.Constant())
     else:
         if options["starts"] > 1:
             raise ValueError(

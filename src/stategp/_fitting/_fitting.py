@@ -53,6 +53,7 @@ def condition(
     noise_variance: Any = None,
     exposure: Any = None,
     trials: Any = None,
+    censored: Any = None,
     weights: Any = None,
     method: Any = "natural",
     optimiser: Any = None,
@@ -87,6 +88,8 @@ def condition(
             observation, added to that of the likelihood.
         exposure: counts: what the rate is multiplied by, one number or one per observation.
         trials: binomial observations: the number of trials, one number or one per observation.
+        censored: observations known within limits (`sg.likelihoods.Censored`): for each 0, a width,
+            or ±∞; `sg.likelihoods.within` makes it from limits.
         weights: the number of times each observation counts, by default once.
         method: how the posterior is approximated. "natural": the variational optimum by natural
             gradients, which for Gaussian observations is exact and takes one step. "gradient": the
@@ -145,6 +148,7 @@ def fit(
     noise_variance: Any = None,
     exposure: Any = None,
     trials: Any = None,
+    censored: Any = None,
     weights: Any = None,
     method: Any = "natural",
     optimiser: Any = None,
@@ -194,7 +198,7 @@ def _request(arguments: dict[str, Any], *, learn: bool) -> Request:
 
     return Request(
         **chosen("model", "x", "y", "inducing", "weights", "method", "progress"),
-        extras=chosen("noise_variance", "exposure", "trials"),
+        extras=chosen("noise_variance", "exposure", "trials", "censored"),
         options=chosen(
             "optimiser", "batch_size", "step_size", "starts", "seed", "max_steps", "tolerance"
         ),

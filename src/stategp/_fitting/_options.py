@@ -34,6 +34,7 @@ class ConditionOptions(TypedDict, total=False):
     noise_variance: float | Numbers | None
     exposure: float | Numbers | None
     trials: float | Numbers | None
+    censored: float | Numbers | None
     weights: float | Numbers | None
     method: MethodName | Method
     optimiser: Literal["lbfgs", "adam"] | optax.GradientTransformation | None

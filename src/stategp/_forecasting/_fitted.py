@@ -20,12 +20,19 @@ class Fitted:
     time: str
     target: str
     kind: str  # of data frame, by the name of its library
-    extras: dict[str, str]  # the columns that the likelihood reads beside the target
+    extras: dict[str, str]  # columns that are read beside the target, by what they are for
     call: str
     choices: tuple[Choice, ...] = ()  # what was chosen from the data, the best first
     doubted: tuple[float, ...] = ()  # the times of outliers, as numbers
     findings: tuple[str, ...] = ()  # in words, as are cautions
     cautions: tuple[str, ...] = ()
+
+    @property
+    def read_extras(self) -> dict[str, str]:
+        """Those of the columns that predictions read, too: not limits of what was observed."""
+        if not self.posterior.model.likelihood.extra_of_new:
+            return {}
+        return self.extras
 
     def as_modelled(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """y as the first model has it: inside limits, outliers without a logarithm left out."""

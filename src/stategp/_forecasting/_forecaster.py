@@ -118,6 +118,7 @@ class Forecaster(Pictured):
         noise_variance: str | None = None,
         exposure: str | None = None,
         trials: str | None = None,
+        limits: Any = None,
         weights: str | None = None,
         date_format: str | None = None,
         progress: Any = None,
@@ -129,6 +130,10 @@ class Forecaster(Pictured):
         `weights` are names of columns. `date_format` ("%d/%m/%Y") is needed if dates are texts
         whose format is ambiguous. Other options are those of `sg.fit`. Instead of a frame, files
         larger than memory can be given as `sg.stream(folder, …)`, which names the columns.
+
+        `limits` are the columns of lower and upper limits, such as ``limits=("above", "below")`` or
+        ``(None, "detection_limit")``: where the target is empty, its value lies between them
+        (`sg.likelihoods.Censored`). Forecasts are of the value itself.
 
         `by` is the column (or a list of columns) that tells many series in a long frame apart:
         ``fit(frame, by="unique_id")`` fits a model to each, all of them side by side where that is
@@ -145,13 +150,16 @@ class Forecaster(Pictured):
                 raise ValueError("a stream names its target where it is made, and has one")
             frame, by, target = melted(frame, time, target, by)
         extras = dict(zip(EXTRAS, (noise_variance, exposure, trials), strict=True))
-        wish = Wish(time, target, extras | {"weights": weights}, date_format, progress, options)
+        columns = extras | {"weights": weights}
+        wish = Wish(time, target, columns, date_format, progress, options, limits)
         if isinstance(frame, Stream):
             if by is not None or n_jobs is not None:
                 raise ValueError("a stream holds one series: by and n_jobs are for frames")
             self.fitted, self.panel = fit_stream(self, frame, wish), None
             return self
         if by is not None:
+            if limits is not None:
+                raise ValueError("limits are for one series: fit the series of `by` one by one")
             self.panel, self.fitted = fit_panel(self, frame, by, wish, n_jobs), None
             return self
         if n_jobs is not None:
@@ -414,7 +422,7 @@ class Forecaster(Pictured):
     def _usual_extras(self) -> dict[str, float]:
         """Defaults for other quantities that the likelihood needs: the median of the data."""
         values = np.asarray(self._fitted.posterior.data.extra)
-        return {name: float(np.median(values)) for name in self._fitted.extras}
+        return {name: float(np.median(values)) for name in self._fitted.read_extras}
 
     def _numbers(
         self, times: Any, passed: Mapping[str, Any] | None = MappingProxyType({})
@@ -428,7 +436,7 @@ class Forecaster(Pictured):
         if times is None:
             data = fitted.posterior.data
             x = user_units(np.asarray(data.x), data.origin, len(data))
-            return x, {name: np.asarray(data.extra) for name in fitted.extras}
+            return x, {name: np.asarray(data.extra) for name in fitted.read_extras}
         if not is_frame(times):
             instants = times_of(dates_of(times) if axis.dates else times, axis.zone, axis.layout)
             return axis.numbers(instants, "times"), self._usual_extras()
@@ -436,7 +444,7 @@ class Forecaster(Pictured):
         instants = time_column(table, fitted.time, axis.zone, axis.layout)
         x = axis.numbers(instants, f"column {fitted.time!r}")
         extras = {}
-        for name, column in fitted.extras.items():
+        for name, column in fitted.read_extras.items():
             if passed is None or name in passed:
                 continue
             if column not in table.columns:

@@ -27,10 +27,11 @@ from stategp._forecasting._words import tell_apart
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior
 from stategp._streams import Stream
-from stategp.likelihoods import Bounded, Gaussian, Likelihood
+from stategp.likelihoods import Bounded, Censored, Gaussian, Likelihood, within
 from stategp.means import Constant
 
 EXTRAS = ("noise_variance", "exposure", "trials")
+LIMITS = ("lower", "upper")  # of values that are known within them
 _FEWEST, _MOST = 4, 50_000  # times, and observations, for which models are compared
 
 
@@ -43,6 +44,7 @@ class Wish(NamedTuple):
     date_format: str | None
     progress: Any
     options: dict[str, Any]
+    limits: Any = None  # columns of limits of hidden values
 
 
 def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:
@@ -54,21 +56,28 @@ def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:
     instants = time_column(table, time, layout=wish.date_format)
     axis = _axis(asked, instants)
     x, y = axis.numbers(instants, f"column {time!r}"), number_column(table, target)
+    likelihood, values, limits = as_likelihood(asked.likelihood), {}, as_limits(wish.limits)
+    if limits:
+        likelihood = _censored(likelihood)
+        y, values["censored"] = read_within(table, limits, y)
     if not np.any(np.isfinite(y)):
         raise ValueError(f"{name} has no numbers: nothing to fit")
     named = {what: column for what, column in wish.columns.items() if column is not None}
     beside: dict[str, Any] = {what: number_column(table, column) for what, column in named.items()}
     extras = {what: column for what, column in named.items() if what in EXTRAS}
-    values = {what: beside[what] for what in extras}
-    likelihood = as_likelihood(asked.likelihood)
+    beside |= values
+    values |= {what: beside[what] for what in extras}
     refuse_beyond(y, asked.floor, asked.cap, name)
     extra = extra_values(likelihood, len(y), values, needed=np.isfinite(y))
     check_support(likelihood, name, y, extra)
     effects = asked.regressors, asked.holidays, asked.events
     design, seen = make_design(effects, table, axis, (x, y), target)
     dated = {} if wish.date_format is None else {"date_format": wish.date_format}
-    call = _call(asked, f"frame, time={time!r}, target={target!r}", named | dated | wish.options)
-    about = axis, time, target, kind_of(table), extras, call
+    shown = {"limits": tuple(map(limits.get, LIMITS))} if limits else {}
+    call = _call(
+        asked, f"frame, time={time!r}, target={target!r}", named | dated | shown | wish.options
+    )
+    about = axis, time, target, kind_of(table), extras | limits, call
     if design is None and not values and not wish.options and chooses(asked, likelihood, x[seen]):
         return _compared(asked, x, y, beside.get("weights"), about)
     if asked.floor is not None or asked.cap is not None:
@@ -93,6 +102,8 @@ def fit_stream(asked: Any, stream: Stream, wish: Wish) -> Fitted:
     if asked.floor is not None or asked.cap is not None:
         raise ValueError("a stream is summed up on the scale of y: leave floor and cap out")
     read = wish.columns | {"date_format": wish.date_format}
+    if wish.limits is not None:
+        raise ValueError("a stream is summed up, and values known within limits cannot be")
     given = ", ".join(what for what, value in read.items() if value is not None)
     if given:
         raise ValueError(f"what is read of a stream is said where it is made: give {given} there")
@@ -104,6 +115,44 @@ def fit_stream(asked: Any, stream: Stream, wish: Wish) -> Fitted:
     )
     names = stream.time, stream.target, "pyarrow", stream.extras
     return Fitted(posterior, axis, *names, _call(asked, "stream", wish.options))
+
+
+def as_limits(limits: Any) -> dict[str, str]:
+    """The columns of limits by what they are, from the argument of `fit`."""
+    if limits is None:
+        return {}
+    pair = isinstance(limits, tuple | list) and len(limits) == 2
+    if not pair or not all(name is None or isinstance(name, str) for name in limits):
+        raise ValueError(
+            "limits must be the names of two columns, of lower and of upper limits, one of which "
+            f"may be None; got {limits!r}"
+        )
+    return {what: name for what, name in zip(LIMITS, limits, strict=True) if name is not None}
+
+
+def read_within(table: Any, limits: dict[str, str], y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The target, or limits where it is empty, as y and `censored`."""
+    lower, upper = (
+        number_column(table, limits[what]) if what in limits else np.full(len(y), np.nan)
+        for what in LIMITS
+    )
+    try:
+        return within(lower, upper, y)
+    except ValueError as error:
+        named = " and ".join(repr(column) for column in limits.values())
+        raise ValueError(f"columns {named}: {error}") from None
+
+
+def _censored(likelihood: Likelihood) -> Likelihood:
+    """The likelihood of values within limits, in the place of a Gaussian one."""
+    if type(likelihood) is Gaussian:
+        return Censored(variance=likelihood.variance if likelihood.variance.given else None)
+    if not isinstance(likelihood, Censored):
+        raise ValueError(
+            "limits are for Gaussian observations (likelihood='censored'), not for "
+            f"{type(likelihood).__name__}"
+        )
+    return likelihood
 
 
 def chooses(asked: Any, likelihood: Likelihood, x: np.ndarray) -> bool:

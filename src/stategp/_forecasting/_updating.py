@@ -12,6 +12,7 @@ from stategp._forecasting._frames import as_frame, number_column, time_column
 from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regression_posterior import RegressionPosterior
 from stategp._forecasting._regressors import values_in
+from stategp._forecasting._single import LIMITS, read_within
 from stategp._posteriors import Posterior
 from stategp._story import user_units
 from stategp.parameters import Parameter, map_parameters
@@ -26,7 +27,11 @@ def updated(
     instants = time_column(table, fitted.time, axis.zone, axis.layout)
     x = axis.numbers(instants, f"column {fitted.time!r}")
     y = number_column(table, fitted.target)
-    extras = {name: number_column(table, column) for name, column in fitted.extras.items()}
+    if fitted.extras.keys() & set(LIMITS):
+        y, censored = read_within(table, fitted.extras, y)
+        extras = {"censored": censored}
+    else:
+        extras = {name: number_column(table, column) for name, column in fitted.extras.items()}
     counts = None if weights is None else number_column(table, weights)
     _check_target(fitted, y, extras)
     beside: dict[str, Any] = {"weights": counts, "progress": progress, **extras}

@@ -278,6 +278,7 @@ class ManyPosteriors:
         posterior = self.kept[number]
         if of == "function":
             return function_columns(posterior, x, levels)
-        name, extra = posterior.model.likelihood.extra, np.asarray(posterior.data.extra)
+        likelihood, extra = posterior.model.likelihood, np.asarray(posterior.data.extra)
+        name = likelihood.extra if likelihood.extra_of_new else None
         usual = {} if name in (None, "noise_variance") else {name: float(np.median(extra))}
         return distribution_columns(marginals_at(posterior, x, **usual), levels)

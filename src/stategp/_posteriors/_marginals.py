@@ -49,6 +49,13 @@ class Marginals(eqx.Module):
         )
         return moments
 
+    def probabilities(self) -> Float[Array, "points outcomes"]:
+        """The probability of each outcome, if there are few."""
+        found: Float[Array, "points outcomes"] = per_point(
+            self.likelihood, "outcome_probabilities", self.mean, self.variance, self.extra
+        )
+        return found
+
     def expected(self, f: Any) -> Points:
         """The mean of a new observation were f this."""
         return per_point(self.likelihood, "moments", f, self.extra)[0]
@@ -68,9 +75,8 @@ class Marginals(eqx.Module):
     def cdf(self, y: Any, *, strict: Any = False) -> Points:
         """P(Y ≤ y), or P(Y < y) if `strict` (NaN where y is NaN)."""
         values = as_targets(y, len(self))
-        if strict and self.likelihood.discrete:
-            values = np.ceil(values) - 1
-        return self._each("predictive_cdf", values)
+        highest, below = self.likelihood.edges(values, np.asarray(self.extra))
+        return self._each("predictive_cdf", below if strict else highest)
 
     def crps(self, y: Any) -> Points:
         """Continuous ranked probability score (NaN where y is NaN)."""

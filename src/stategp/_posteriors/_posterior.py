@@ -222,10 +222,9 @@ class Posterior(Predicts, TellsStates):
         """
         mean, variance, observed, extra = self._without_each(x, y, weights, extras)
         likelihood = self.model.likelihood
-        before = np.ceil(observed) - 1 if likelihood.discrete else observed
         below, strictly = (
             np.asarray(per_point(likelihood, "predictive_cdf", edge, mean, variance, extra))
-            for edge in (observed, before)
+            for edge in likelihood.edges(observed, np.asarray(extra))
         )
         probability: Points = on_device(np.minimum(1.0, 2 * np.minimum(below, 1 - strictly)))
         return probability

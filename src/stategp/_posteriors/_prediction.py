@@ -62,6 +62,17 @@ class Predicts(Shown):
         """
         return marginals_at(self, x_new, **extras).moments()
 
+    def predict_probabilities(self, x_new: Any) -> Float[Array, "points outcomes"]:
+        """The probability of each label, level or class of a new observation.
+
+        >>> import numpy as np, stategp as sg
+        >>> model = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Softmax(classes=3))
+        >>> posterior = sg.condition(model, np.arange(6), [0, 0, 1, 1, 2, 2])
+        >>> posterior.predict_probabilities([0.5, 4.5]).argmax(axis=1).tolist()
+        [0, 2]
+        """
+        return marginals_at(self, x_new).probabilities()
+
     def log_density(self, x_new: Any, y_new: Any, **extras: Any) -> Points:
         """Log predictive density of each new observation separately (NaN where y is NaN)."""
         return marginals_at(self, x_new, **extras).log_density(y_new)

@@ -233,9 +233,9 @@ def _grid_extras(
     posterior: Posterior, extras: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], list[str]]:
     """Exposure and the like of a new observation: as given, or the median of the data."""
-    name = posterior.model.likelihood.extra
-    passed = dict(extras or {})
-    if name is None or name in passed:
+    likelihood, passed = posterior.model.likelihood, dict(extras or {})
+    name = likelihood.extra
+    if name is None or name in passed or not likelihood.extra_of_new:
         return passed, []
     values = np.asarray(posterior.data.extra)
     usual = float(np.median(values))

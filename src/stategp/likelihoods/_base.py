@@ -50,6 +50,7 @@ class Likelihood(eqx.Module):
     latents: ClassVar[int] = 1  # how many latent functions an observation depends on
     extra: ClassVar[str | None] = None  # the argument of `fit` that each observation may bring
     extra_default: ClassVar[float] = 0.0
+    extra_of_new: ClassVar[bool] = True  # whether it matters to the distribution of a new y
     conjugate: ClassVar[bool] = False  # one natural-gradient step of size one is the optimum
     log_concave: ClassVar[bool] = False  # E[∂²/∂f² log p] ≤ 0: sites never have negative precision
     support: ClassVar[str] = "be finite"  # what `valid` demands, in words
@@ -208,10 +209,27 @@ class Likelihood(eqx.Module):
         """The lowest and highest possible y."""
         return -jnp.inf, jnp.inf
 
+    def edges(self, y: np.ndarray, extra: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The largest value that observations may stand for, and the one below all of them."""
+        return y, np.ceil(y) - 1 if self.discrete else y
+
     @property
     def outcomes(self) -> int | None:
         """The number of values 0, 1, … that y can take, if it is small."""
         return None
+
+    def outcome_probabilities(
+        self, mean: Latent, variance: Latent, extra: Points
+    ) -> Float[Array, "*points outcomes"]:
+        """The probability of each of the `outcomes`, along a new last axis, for f ~ N."""
+        if self.outcomes is None:
+            raise ValueError(
+                f"{type(self).__name__} has no few outcomes that could each have a probability; "
+                "ask for quantiles, or for the distribution function (cdf)"
+            )
+        values = [jnp.full(extra.shape, float(value)) for value in range(self.outcomes)]
+        logs = [self.log_predictive_density(value, mean, variance, extra) for value in values]
+        return jax.nn.softmax(jnp.stack(logs, axis=-1), axis=-1)
 
     @abc.abstractmethod
     def sample(self, key: PRNGKeyArray, f: Latent, extra: Points) -> Points:
@@ -252,7 +270,7 @@ class Likelihood(eqx.Module):
         return mean[None] + jnp.sqrt(variance)[None] * t, jnp.asarray(weights)
 
     def __repr__(self) -> str:
-        shown = {"link", "levels"}
+        shown = {"link", "levels", "classes"}
         fields = [
             f"{name}={value!r}"
             for name, value in vars(self).items()

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp.likelihoods._base import (
     QUADRATURE,
@@ -100,6 +100,12 @@ class Bernoulli(Likelihood):
     @property
     def outcomes(self) -> int | None:
         return 2
+
+    def outcome_probabilities(
+        self, mean: Points, variance: Points, extra: Points
+    ) -> Float[Array, "*points outcomes"]:
+        yes, _ = self.predict(mean, variance, extra)
+        return jnp.stack([1 - yes, yes], axis=-1)
 
     def sample(self, key: PRNGKeyArray, f: Points, extra: Points) -> Points:
         return jax.random.bernoulli(key, cdf(self.link, f)).astype(float)

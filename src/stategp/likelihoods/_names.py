@@ -8,14 +8,19 @@ from stategp.likelihoods._base import Likelihood
 from stategp.likelihoods._bernoulli import Bernoulli, Binomial
 from stategp.likelihoods._beta import Beta
 from stategp.likelihoods._bounded import Bounded
+from stategp.likelihoods._censored import Censored
 from stategp.likelihoods._counts import NegativeBinomial, Poisson
 from stategp.likelihoods._gaussian import Gaussian
 from stategp.likelihoods._heteroscedastic import HeteroscedasticGaussian
+from stategp.likelihoods._heteroscedastic_t import HeteroscedasticStudentT
+from stategp.likelihoods._hurdle import HurdlePoisson
 from stategp.likelihoods._laplace import Laplace
 from stategp.likelihoods._log_normal import LogNormal
 from stategp.likelihoods._ordinal import Ordinal
 from stategp.likelihoods._positive import Exponential, Gamma, Weibull
+from stategp.likelihoods._softmax import Softmax
 from stategp.likelihoods._student_t import StudentT
+from stategp.likelihoods._zeros import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 
 _NAMED: dict[str, type[Likelihood]] = {
     "gaussian": Gaussian,
@@ -26,13 +31,19 @@ _NAMED: dict[str, type[Likelihood]] = {
     "binomial": Binomial,
     "poisson": Poisson,
     "negative_binomial": NegativeBinomial,
+    "zero_inflated_poisson": ZeroInflatedPoisson,
+    "zero_inflated_negative_binomial": ZeroInflatedNegativeBinomial,
+    "hurdle_poisson": HurdlePoisson,
     "exponential": Exponential,
     "gamma": Gamma,
     "weibull": Weibull,
     "beta": Beta,
     "bounded": Bounded,
+    "censored": Censored,
     "heteroscedastic": HeteroscedasticGaussian,
+    "heteroscedastic_student_t": HeteroscedasticStudentT,
     "ordinal": Ordinal,
+    "softmax": Softmax,
 }
 
 _ALIASES = {
@@ -43,10 +54,16 @@ _ALIASES = {
     "robust": "student_t",
     "double_exponential": "laplace",
     "binary": "bernoulli",
+    "categorical": "softmax",
+    "multiclass": "softmax",
     "count": "poisson",
     "counts": "poisson",
     "negbin": "negative_binomial",
     "neg_binomial": "negative_binomial",
+    "zip": "zero_inflated_poisson",
+    "zinb": "zero_inflated_negative_binomial",
+    "hurdle": "hurdle_poisson",
+    "tobit": "censored",
     "heteroscedastic_gaussian": "heteroscedastic",
     "heteroskedastic": "heteroscedastic",
 }
@@ -78,11 +95,12 @@ def from_name(name: str, **options: Any) -> Likelihood:
         )
     known = _BY_NAME[_plain(name)]
     kind = _NAMED[known]
-    if kind is Ordinal and "levels" not in options:
-        raise ValueError(
-            "an ordinal likelihood needs its number of levels: "
-            "pass sg.likelihoods.Ordinal(levels=...)"
-        )
+    for needs, argument in ((Ordinal, "levels"), (Softmax, "classes")):
+        if kind is needs and argument not in options:
+            raise ValueError(
+                f"the likelihood {known} needs its number of {argument}: "
+                f"pass sg.likelihoods.{kind.__name__}({argument}=...)"
+            )
     accepted = list(inspect.signature(kind).parameters)
     for option in options:
         if option not in accepted:

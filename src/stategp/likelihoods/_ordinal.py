@@ -18,6 +18,7 @@ from stategp.likelihoods._base import (
 )
 from stategp.likelihoods._laws import link_plus_normal
 from stategp.likelihoods._links import LINKS, log_cdf
+from stategp.likelihoods._normal import log1mexp
 from stategp.parameters import Parameter, Value, declare, fixed, positive
 
 
@@ -79,13 +80,13 @@ class Ordinal(Likelihood):
             gap = jnp.append(self.gaps.value, 1.0)[jnp.clip(level - 1, 0, last)]
             below = jnp.where(top, 0.0, log_cdf("logit", upper))
             above = jnp.where(bottom, 0.0, log_cdf("logit", -lower))
-            return below + above + jnp.where(bottom | top, 0.0, _log1mexp(gap))
+            return below + above + jnp.where(bottom | top, 0.0, log1mexp(gap))
         flip = top | (~bottom & (lower + upper > 0))  # so that the tail to be taken is the left one
         a, b = jnp.where(flip, -upper, lower), jnp.where(flip, -lower, upper)
         log_b = log_cdf("probit", b)
         two_sided = ~(bottom | top)
         ratio = jnp.where(two_sided, log_b - log_cdf("probit", jnp.where(two_sided, a, 0.0)), 1.0)
-        return log_b + jnp.where(two_sided, _log1mexp(ratio), 0.0)
+        return log_b + jnp.where(two_sided, log1mexp(ratio), 0.0)
 
     def probabilities(self, f: Points) -> Float[Array, "..."]:
         """The probability of each level, along a new last axis."""
@@ -146,10 +147,3 @@ def _first_and_gaps(cutpoints: Value, levels: int) -> tuple[Value, Value]:
         )
     wrap = fixed if held else (lambda value: value)
     return wrap(cuts[0]), wrap(np.diff(cuts))
-
-
-def _log1mexp(x: Points) -> Points:
-    """log(1 − exp(−x)) for x > 0."""
-    small = x < 0.7
-    near = jnp.log(-jnp.expm1(-jnp.where(small, x, 0.5)))
-    return jnp.where(small, near, jnp.log1p(-jnp.exp(-jnp.where(small, 1.0, x))))

@@ -19,10 +19,12 @@ Several = Float[Array, "..."]  # (*points, latents)
 Sums = tuple[Values, Values, Values]
 Function = Callable[[Values], Values]
 SeveralFunction = Callable[[Several], Values]
+Rule = Callable[[int], tuple[np.ndarray, np.ndarray]]  # nodes and weights for the standard normal
 
 _BISECTIONS = 24  # of a logarithm that spans 60: to a relative 1e-6 or so
 _NEWTON_STEPS = 6  # from there to rounding
 _EDGE_BISECTIONS = 10
+_NORMAL_REACH = 8.5  # standard deviations that matter to a sum of double precision
 _DROP = 34.0  # nats below the peak at which an integrand is over: e⁻³⁴ ≈ 1e-15
 
 
@@ -30,6 +32,14 @@ _DROP = 34.0  # nats below the peak at which an integrand is over: e⁻³⁴ ≈
 def hermite(order: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights for the standard normal."""
     nodes, weights = roots_hermitenorm(order)
+    return nodes, weights / np.sum(weights)
+
+
+@functools.lru_cache(maxsize=32)
+def trapezoid(order: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same with equal steps: better for functions with singularities near the real line."""
+    nodes = np.linspace(-_NORMAL_REACH, _NORMAL_REACH, order)
+    weights = np.exp(-(nodes**2) / 2)
     return nodes, weights / np.sum(weights)
 
 
@@ -67,14 +77,16 @@ def several_derivatives(function: SeveralFunction, at: Several) -> tuple[Values,
     return value, first, second
 
 
-def expectation(function: Function, mean: Values, variance: Values, order: int) -> Values:
+def expectation(
+    function: Function, mean: Values, variance: Values, order: int, rule: Rule = hermite
+) -> Values:
     """E[function(f)] for f ~ N(mean, variance), with first derivatives that hold at variance zero.
 
     The derivative in the variance goes through the standard deviation and needs one derivative of
     the function, so kinks are fine. Where the standard deviation is too small to divide by, it is
     half the second derivative at the mean. Second derivatives of this are meaningless.
     """
-    nodes, weights = hermite(order)
+    nodes, weights = rule(order)
     deviation, change = _spread(mean, variance)
 
     def term(total: Values, node: Float[Array, " 2"]) -> tuple[Values, None]:
@@ -88,11 +100,11 @@ def expectation(function: Function, mean: Values, variance: Values, order: int) 
 
 
 def expectation_and_slopes(
-    function: Function, mean: Values, variance: Values, order: int
+    function: Function, mean: Values, variance: Values, order: int, rule: Rule = hermite
 ) -> tuple[Values, Values, Values]:
     """`expectation` and its derivatives in the mean and the variance, in one go over the nodes."""
-    nodes, weights = hermite(order)
-    wide = _is_wide(mean, variance)
+    nodes, weights = rule(order)
+    wide = is_wide(mean, variance)
     deviation = jnp.sqrt(variance)
 
     def term(totals: Sums, node: Float[Array, " 2"]) -> tuple[Sums, None]:
@@ -110,7 +122,7 @@ def expectation_and_slopes(
     return average, first, jnp.where(wide, tilted / (2 * jnp.where(wide, deviation, 1.0)), narrow)
 
 
-def _is_wide(mean: Several, variance: Several) -> Bool[Array, "..."]:
+def is_wide(mean: Several, variance: Several) -> Bool[Array, "..."]:
     """Where the standard deviation is large enough to divide by."""
     return variance > (1e-7 * (1 + jnp.abs(mean))) ** 2
 
@@ -118,7 +130,7 @@ def _is_wide(mean: Several, variance: Several) -> Bool[Array, "..."]:
 def _spread(mean: Several, variance: Several) -> tuple[Several, Several]:
     """The standard deviation, and a zero whose derivative in a tiny variance is one."""
     constant_variance = jax.lax.stop_gradient(variance)
-    wide = _is_wide(jax.lax.stop_gradient(mean), constant_variance)
+    wide = is_wide(jax.lax.stop_gradient(mean), constant_variance)
     root = jnp.sqrt(jnp.where(wide, variance, 1.0))
     deviation = jnp.where(wide, root, jnp.sqrt(constant_variance))
     return deviation, jnp.where(wide, 0.0, variance - constant_variance)

@@ -1,0 +1,102 @@
+"""Classes of public data sets: stategp's classifier beside scikit-learn's.
+
+    python -m benchmarks.classification [--store]
+
+The data come with scikit-learn (iris, wine). Both classifiers see the same standardised columns in
+the same folds of a stratified cross-validation, and learn their hyperparameters in each of them.
+With several columns the models differ: stategp's is a sum of one function of each column and the
+class, scikit-learn's one function of all columns together. `--store` writes
+docs/classification-run.json, which a test compares with the page.
+"""
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.metrics import accuracy_score, log_loss
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import stategp as sg
+
+STORED = Path(__file__).parents[1] / "docs" / "classification-run.json"
+FOLDS = 5
+
+
+def data_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Columns and classes of each data set, by name."""
+    (iris, kinds), (wine, growers) = load_iris(return_X_y=True), load_wine(return_X_y=True)
+    return {
+        "iris, petal length alone": (iris[:, [2]], kinds),
+        "iris, four columns": (iris, kinds),
+        "wine, thirteen columns": (wine, growers),
+    }
+
+
+def classifiers() -> dict[str, Any]:
+    """The classifiers that are compared, with what they start from."""
+    return {
+        "stategp": sg.GPClassifier(),
+        "scikit-learn": GaussianProcessClassifier(1.0 * RBF(1.0), random_state=0),
+    }
+
+
+def score(classifier: Any, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """Accuracy and log loss of predictions for rows that were left out."""
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        chances = cross_val_predict(
+            make_pipeline(StandardScaler(), classifier), x, y, cv=folds, method="predict_proba"
+        )
+    return {
+        "accuracy": float(accuracy_score(y, chances.argmax(axis=1))),
+        "log_loss": float(log_loss(y, chances)),
+    }
+
+
+def run() -> dict[str, Any]:
+    """All scores, by data set and classifier."""
+    import sklearn
+
+    found = {
+        name: {which: score(classifier, x, y) for which, classifier in classifiers().items()}
+        for name, (x, y) in data_sets().items()
+    }
+    return {"folds": FOLDS, "scikit-learn": sklearn.__version__, "scores": found}
+
+
+def table(result: dict[str, Any]) -> str:
+    """The scores as a table of Markdown."""
+    lines = [
+        "| data | accuracy, stategp | scikit-learn | log loss, stategp | scikit-learn |",
+        "|---|---|---|---|---|",
+    ]
+    for name, scores in result["scores"].items():
+        ours, theirs = scores["stategp"], scores["scikit-learn"]
+        accuracies = f"{ours['accuracy']:.3f} | {theirs['accuracy']:.3f}"
+        losses = f"{ours['log_loss']:.3f} | {theirs['log_loss']:.3f}"
+        lines.append(f"| {name} | {accuracies} | {losses} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--store", action="store_true", help=f"write docs/{STORED.name}")
+    asked = parser.parse_args()
+    result = run()
+    print(table(result))
+    if asked.store:
+        STORED.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
