@@ -65,7 +65,7 @@ class LinearSDE(Kernel):
         self, dt: Steps
     ) -> tuple[Float[Array, "dim dim *steps"], Float[Array, "dim dim *steps"]]:
         F, diffusion, _ = self._balanced()
-        A, Q = _in_blocks(F, diffusion, dt.reshape(-1))
+        A, Q = in_blocks(F, diffusion, dt.reshape(-1))
         return A.reshape(*A.shape[:2], *dt.shape), Q.reshape(*Q.shape[:2], *dt.shape)
 
     def stationary_covariance(self) -> Matrix:
@@ -87,7 +87,7 @@ class LinearSDE(Kernel):
         return jnp.einsum("i,ij...,j->...", emission, A, start)
 
 
-def _in_blocks(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tuple[Batch, Batch]:
+def in_blocks(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tuple[Batch, Batch]:
     """`discretise`, for so many steps at a time that the cache holds their matrices."""
     number = -(-len(dt) // _BLOCK)
     if number <= 1:
@@ -102,7 +102,7 @@ def _in_blocks(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tupl
 
 @jax.custom_vjp
 def discretise(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tuple[Batch, Batch]:
-    """A(Δ) and Q(Δ) of a stable linear equation, for many steps at once."""
+    """A(Δ) and Q(Δ) of a linear equation, for many steps at once."""
     return _forward(F, diffusion, dt)[0]
 
 
