@@ -18,7 +18,8 @@ k = sg.kernels
 def test_every_class_can_be_saved(kind, tmp_path):
     parts, one = (k.Matern12(), k.Constant()), np.eye(1)
     arguments = {
-        "Sum": parts, "Product": parts, "FromSDE": (-one, one, one, one[0]), "Ordinal": (3,),
+        "Piecewise": (parts, [0.5]), "Scaled": (parts[0], kernels.StepFunction([0.5], [1.0, 2.0])),
+        "StepFunction": ([0.5], [1.0, 2.0]), "Sum": parts, "Product": parts, "FromSDE": (-one, one, one, one[0]), "Ordinal": (3,),
         "Own": (make_files.Cauchy(1.0),),
         # Abstract, or with functions of the user's.
         "Kernel": None, "LinearSDE": None, "Likelihood": None, "Mean": None, "Prior": None,
