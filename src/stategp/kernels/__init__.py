@@ -5,7 +5,7 @@ from stategp.kernels._compose import Product, Sum, group_blocks, kernel_in_close
 from stategp.kernels._deterministic import Constant, Cosine
 from stategp.kernels._from_sde import FromSDE
 from stategp.kernels._leg import LatentExponentiallyGenerated
-from stategp.kernels._located import Scaled, StepFunction
+from stategp.kernels._located import Function, Scaled, StepFunction
 from stategp.kernels._matern import Matern, Matern12, Matern32, Matern52, Matern72
 from stategp.kernels._oscillator import Oscillator
 from stategp.kernels._periodic import Harmonic, Periodic, QuasiPeriodic
@@ -20,6 +20,7 @@ __all__ = [
     "Cosine",
     "DampedTrend",
     "FromSDE",
+    "Function",
     "Harmonic",
     "IntegratedWiener",
     "Kernel",

@@ -259,6 +259,7 @@ def _in_rows(matrices: tuple[Array, Array]) -> tuple[Entries, Entries]:
     return A, Q
 
 
+@eqx.filter_jit
 def covariance_between(
     kernel: Kernel, left: Float[Array, " n"], right: Float[Array, " m"]
 ) -> Float[Array, "n m"]:

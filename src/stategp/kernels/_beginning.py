@@ -35,11 +35,14 @@ class Beginning(Kernel):
     def covariance_at(self, x: Steps) -> Float[Array, "dim dim *#steps"]:
         if self.homogeneous:
             return super().covariance_at(x)
-        start = self.stationary_covariance().reshape(self.state_dim, self.state_dim, *[1] * x.ndim)
-        forwards = self.step_matrices(jnp.maximum(x, 0.0))
-        backwards = self.back_matrices(jnp.maximum(-x, 0.0))
-        ahead, behind = (_carried(A, start) + Q for A, Q in (forwards, backwards))
-        return jnp.where((x < 0)[None, None], behind, ahead)
+        A, Q = self.step_matrices(jnp.maximum(x, 0.0))
+        ahead = _carried(A, super().covariance_at(x)) + Q
+        return jnp.where((x < 0)[None, None], self._before(jnp.minimum(x, 0.0)), ahead)
+
+    def _before(self, x: Steps) -> Float[Array, "dim dim *steps"]:
+        """P(x) for x ≤ 0."""
+        B, C = self.back_matrices(-x)
+        return _carried(B, super().covariance_at(x)) + C
 
     def matrices_from(self, start: Steps, dt: Steps) -> Matrices:
         if self.homogeneous:
@@ -48,7 +51,7 @@ class Beginning(Kernel):
         early = jnp.where(start < 0, turn - start, 0.0)
         late = jnp.where(start < 0, jnp.maximum(start + dt, 0.0), dt)
         A, Q = self.step_matrices(jnp.stack([early, late]))
-        P = self.covariance_at(turn)
+        P = self._before(turn)
         K = _psd_solve(P + Q[:, :, 0], Q[:, :, 0])
         keep = identity(K) - K
         A_early = times(transpose(keep), A[:, :, 0])

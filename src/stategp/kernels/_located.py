@@ -108,10 +108,18 @@ def places_of(name: str, value: Value, *, learned: bool = False) -> Parameter:
     return made
 
 
-class _Function(eqx.Module):
+class Function(eqx.Module):
+    """A function of the user's, which JAX can trace, as the envelope of a `Scaled` kernel.
+
+    >>> import jax.numpy as jnp, stategp as sg
+    >>> sg.kernels.Function(jnp.sqrt)(jnp.array([4.0]))
+    Array([2.], dtype=float64)
+    """
+
     function: Callable[[Any], Any] = eqx.field(static=True)
 
     def __call__(self, x: Steps) -> Steps:
+        """Its value at each of some inputs."""
         return jnp.broadcast_to(jnp.asarray(self.function(x), dtype=float), x.shape)
 
     def __repr__(self) -> str:
@@ -147,7 +155,7 @@ class Scaled(LocatedBlocks):
                 f"envelope must be a function of x, or sg.kernels.StepFunction; got {envelope!r}"
             )
         self.kernel, self.origin = kernel, jnp.zeros(())
-        self.envelope = envelope if isinstance(envelope, eqx.Module) else _Function(envelope)
+        self.envelope = envelope if isinstance(envelope, eqx.Module) else Function(envelope)
 
     def blocks(self) -> tuple[Kernel, ...]:
         return tuple(ScaledBlock(b, self.envelope, self.origin) for b in self.kernel.blocks())

@@ -27,8 +27,9 @@ class Piecewise(LocatedBlocks):
     such). Without it, f begins anew at every change, independent of what was before; the kernels
     need states of the same size.
 
-    Changes are held fixed unless they are an `sg.parameter`. Learned changes are moved from where
-    they start, to a local optimum: start them near where they may be.
+    Changes are held fixed unless they are an `sg.parameter`. Learned changes (only with
+    `continuous`) are moved from where they start, to a local optimum: start them near where they
+    may be.
 
     >>> import stategp as sg
     >>> calm, wild = sg.kernels.Matern32(lengthscale=9.0), sg.kernels.Matern32(lengthscale=1.0)
@@ -56,6 +57,11 @@ class Piecewise(LocatedBlocks):
             raise ValueError(
                 "there must be one kernel more than changes; got "
                 f"{len(self.kernels)} kernels and {len(self.changes.value)} changes"
+            )
+        if self.changes.learned and not self.continuous:
+            raise ValueError(
+                "where f begins anew between two observations changes nothing, so that changes "
+                "cannot be learned with continuous=False: fix them, and compare the bounds of fits"
             )
         _check_alike(self.kernels, self.continuous)
 

@@ -8,6 +8,12 @@ from stategp._fitting._methods._additive_minibatches import AdditiveInMinibatche
 from stategp._fitting._methods._deep import DeepGradient, DeepNatural
 from stategp._fitting._methods._gradient import Gradient
 from stategp._fitting._methods._laplace import Laplace
+from stategp._fitting._methods._linearised import (
+    Extended,
+    GaussNewton,
+    PosteriorLinearisation,
+    Unscented,
+)
 from stategp._fitting._methods._logistic import Logistic
 from stategp._fitting._methods._natural import Natural
 from stategp._fitting._methods._natural_first_order import NaturalInMinibatches, NaturalWithOptax
@@ -24,6 +30,10 @@ METHODS: tuple[type[Method], ...] = (
     Laplace,
     PowerEP,
     Logistic,
+    PosteriorLinearisation,
+    Extended,
+    Unscented,
+    GaussNewton,
     AdditiveNatural,
     AdditiveInMinibatches,
     DeepNatural,
