@@ -35,6 +35,7 @@ OTHERS = [
     "default-fits",
     "deep-optima",
     "solar-locations",
+    "methods",
 ]
 
 

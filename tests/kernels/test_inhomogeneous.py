@@ -64,9 +64,7 @@ def companion(variance: float, lengthscale: float) -> tuple[np.ndarray, ...]:
     return F, np.diag([variance, rate**2 * variance])
 
 
-def at_rest(
-    F: np.ndarray, P: np.ndarray, length: float
-) -> tuple[np.ndarray, np.ndarray]:
+def at_rest(F: np.ndarray, P: np.ndarray, length: float) -> tuple[np.ndarray, np.ndarray]:
     """The same of a process that would settle at P."""
     A = scipy.linalg.expm(F * length)
     return A, P - A @ P @ A.T
@@ -264,7 +262,9 @@ def test_calling_a_kernel_gives_its_covariances(name: str) -> None:
 def test_polynomials_go_on_in_both_directions() -> None:
     x = np.linspace(100.0, 110.0, 24)
     polynomial = np.polynomial.Polynomial([1.0, 2.0, -3.0], domain=[100, 110])
-    model = sg.GP(k.IntegratedWiener(order=2, diffusivity=1e-6), sg.likelihoods.Gaussian(variance=1e-4))
+    model = sg.GP(
+        k.IntegratedWiener(order=2, diffusivity=1e-6), sg.likelihoods.Gaussian(variance=1e-4)
+    )
     found = sg.condition(model, x, polynomial(x))
     ends = np.array([98.0, 112.0])
     np.testing.assert_allclose(found.predict_f(ends)[0], polynomial(ends), rtol=1e-2)

@@ -62,5 +62,7 @@ def sample_prior(
     else:
         whole = jnp.asarray(pad_last(relative, padded_size(len(relative))))
         start = jnp.asarray(float(np.asarray(origin)))
-        functions = _prior_functions(seen_from(model, origin), as_key(key), whole, start, count)[:, : len(inputs)]
+        functions = _prior_functions(seen_from(model, origin), as_key(key), whole, start, count)[
+            :, : len(inputs)
+        ]
     return functions[..., 0] if len(model.kernels) == 1 else functions

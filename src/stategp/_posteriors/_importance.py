@@ -30,7 +30,10 @@ _REPEATS = 32
 class ImportanceWeighted(eqx.Module):
     """The method of posteriors that weighs samples."""
 
-    data: eqx.AbstractVar[Observations]
+    @property
+    @abc.abstractmethod
+    def _observed(self) -> Observations:
+        """What it is the posterior of."""
 
     @property
     @abc.abstractmethod
@@ -62,21 +65,22 @@ class ImportanceWeighted(eqx.Module):
             whole_number(name, value, least=1)
             for name, value in (("samples", samples), ("repeats", repeats))
         )
-        inside = np.isin(np.asarray(self.data.x), np.asarray(self.chain.inducing))
-        if not self.data.individual or not np.all(inside):
+        data = self._observed
+        inside = np.isin(np.asarray(data.x), np.asarray(self.chain.inducing))
+        if not data.individual or not np.all(inside):
             raise ValueError(
                 "importance weights need an inducing point at every observation: fit or condition "
                 "with inducing='data'"
             )
         keys = jax.random.split(as_key(key), repeats)
-        bounds = np.asarray(_bounds(self.chain, self.data, keys, samples, self._negative))
+        bounds = np.asarray(_bounds(self.chain, data, keys, samples, self._negative))
         error = bounds.std(ddof=1) / math.sqrt(repeats) if repeats > 1 else math.nan
         return float(bounds.mean()), float(error)
 
 
 @partial(jax.jit, static_argnames=("samples", "indefinite"))
 def _bounds(
-    chain: Chain, data: Observations, keys: PRNGKeyArray, samples: int, indefinite: bool
+    chain: Chain, data: Observations, keys: Array, samples: int, indefinite: bool
 ) -> Float[Array, " repeats"]:
     model = chain.model
     shape = geometry(model, data.x, chain.inducing)
@@ -100,9 +104,7 @@ def _bounds(
 
         return total + log_normaliser + jax.vmap(log_density)(*functions)
 
-    return jax.lax.map(
-        lambda key: jax.nn.logsumexp(log_weights(key)) - math.log(samples), keys
-    )
+    return jax.lax.map(lambda key: jax.nn.logsumexp(log_weights(key)) - math.log(samples), keys)
 
 
 def _log_sites(
@@ -113,5 +115,3 @@ def _log_sites(
     pairs = jnp.concatenate([padded[:, :-1], padded[:, 1:]], axis=-1)
     squares = jnp.einsum("smi,mij,smj->s", pairs, sites.precision, pairs)
     return jnp.einsum("smi,mi->s", pairs, sites.linear) - squares / 2
-
-

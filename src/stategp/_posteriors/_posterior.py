@@ -263,6 +263,10 @@ class Posterior(Predicts, TellsStates, ImportanceWeighted):
         return see(self.chain, x)
 
     @property
+    def _observed(self) -> Observations:
+        return self.data
+
+    @property
     def chain(self) -> Chain:
         """What predictions need, padded to one of few sizes."""
         return self._padded(1)

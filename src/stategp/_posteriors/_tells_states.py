@@ -177,7 +177,9 @@ class TellsStates(eqx.Module):
 def _check_reading(kernel: Kernel, *points: np.ndarray) -> None:
     """Refuse kernels that read the state in other ways at other inputs."""
     for x in points if kernel.located else ():
-        if np.any(np.asarray(kernel.emission_at(jnp.asarray(x))).T != np.asarray(kernel.emission())):
+        if np.any(
+            np.asarray(kernel.emission()) != np.asarray(kernel.emission_at(jnp.asarray(x))).T
+        ):
             raise ValueError(
                 f"joint covariances are not available for {kernel!r}; draw joint samples "
                 "(sample_f) instead"

@@ -199,8 +199,12 @@ class Product(Blockwise):
                 raise ValueError(
                     f"{kernel!r} is not the same at all inputs, and cannot be multiplied by "
                     f"{other!r}"
-                    + (": multiply its parts" if kernel.located else ", only by one that repeats "
-                       "exactly (Cosine, Periodic, Constant, a number)")
+                    + (
+                        ": multiply its parts"
+                        if kernel.located
+                        else ", only by one that repeats "
+                        "exactly (Cosine, Periodic, Constant, a number)"
+                    )
                 )
 
     def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

@@ -79,7 +79,9 @@ class FromSDE(LinearSDE, Beginning):
         if not all(np.all(np.isfinite(array)) for array in (f, loading, q, h)):
             raise ValueError("F, L, Qc and H must be finite")
         if start is not None and initial is not None:
-            raise ValueError("give start or initial, not both: each says how uncertain f is at first")
+            raise ValueError(
+                "give start or initial, not both: each says how uncertain f is at first"
+            )
         if start is not None:
             rate = _forgetting_rate(f, loading @ q @ loading.T, h, start)
             f = f - rate * np.eye(dim)

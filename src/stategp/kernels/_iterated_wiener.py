@@ -71,7 +71,9 @@ class IteratedWiener(Beginning):
             n = 2 * self.order + 1 - i - j
             return strength * powers[n] / _divisor(self.order, i, j)
 
-        A = [[powers[j - i] / math.factorial(j - i) if j >= i else zero for j in rows] for i in rows]
+        A = [
+            [powers[j - i] / math.factorial(j - i) if j >= i else zero for j in rows] for i in rows
+        ]
         Q = [[noise(i, j) for j in rows] for i in rows]
         return (
             jnp.stack([jnp.stack(row) for row in A]),

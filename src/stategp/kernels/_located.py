@@ -57,14 +57,6 @@ class Located(Kernel):
         )
 
 
-class LocatedBlocks(Located, Blockwise):
-    """The same, made of blocks."""
-
-    @property
-    def deterministic(self) -> bool:
-        return Blockwise.deterministic.fget(self)  # type: ignore[attr-defined,no-any-return]
-
-
 class StepFunction(eqx.Module):
     """A function that is constant between some places: values[i] from places[i − 1] on.
 
@@ -126,12 +118,13 @@ class Function(eqx.Module):
         return str(getattr(self.function, "__name__", self.function))
 
 
-class Scaled(LocatedBlocks):
+class Scaled(Located, Blockwise):
     """A kernel times a known function of x: f(x) = envelope(x) · g(x), g with the kernel given.
 
     `envelope` is a function of x that JAX can trace, in the user's units (it is applied to many x
     at once); a mean function from `sg.means`, whose parameters are then learned; or a
-    `StepFunction`. A model with a function of your own cannot be saved, as with `sg.means.Function`.
+    `StepFunction`. A model with a function of your own cannot be saved, as with
+    `sg.means.Function`.
 
     >>> import jax.numpy as jnp, stategp as sg
     >>> louder = sg.kernels.Scaled(sg.kernels.Matern32(), lambda x: 1 + x)

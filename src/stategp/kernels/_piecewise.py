@@ -11,12 +11,13 @@ from jaxtyping import Array, Float
 
 from stategp._linalg import symmetric, times, transpose
 from stategp.kernels._base import Kernel, Matrix, State, Steps
+from stategp.kernels._compose import Blockwise
 from stategp.kernels._derivatives import derivative_rows
-from stategp.kernels._located import Located, LocatedBlocks, Matrices, places_of
+from stategp.kernels._located import Located, Matrices, places_of
 from stategp.parameters import Parameter, Value
 
 
-class Piecewise(LocatedBlocks):
+class Piecewise(Located, Blockwise):
     """A process whose kernel changes at some inputs: kernels[i] from changes[i − 1] on.
 
     There is one kernel more than there are changes. The process begins as the first kernel has it,

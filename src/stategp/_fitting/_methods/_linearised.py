@@ -102,7 +102,7 @@ class Linearised(Method):
 
     def learn(self, models: list[GP], task: SeriesTask, warm: Any) -> Posterior:
         if models[0].likelihood.conjugate:
-            return Natural().learn(models, task, None)  # type: ignore[no-any-return]
+            return Natural().learn(models, task, None)
         return self.infer(models[0], task, warm)
 
     def infer(self, model: GP, task: SeriesTask, warm: Any) -> Posterior:
