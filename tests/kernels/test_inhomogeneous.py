@@ -338,6 +338,7 @@ def test_posteriors_of_pieces_are_saved_and_updated(tmp_path) -> None:
         (lambda: k.LatentExponentiallyGenerated(N=[[1.0]], R=np.eye(2)), r"R \(d, d\)"),
         (lambda: posterior("pieces").filter(), "same everywhere"),
         (lambda: posterior("pieces").predict_derivative(NEW), "same everywhere"),
+        (lambda: posterior("scaled sum").predict_derivative(NEW), "same everywhere"),
         (lambda: posterior("scaled sum").covariance(NEW), "sample_f"),
     ],
 )

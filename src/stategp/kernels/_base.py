@@ -152,6 +152,7 @@ class Kernel(eqx.Module):
         >>> k.Matern12().smoothness, k.Matern52().smoothness, k.Cosine().smoothness
         (0, 2, inf)
         """
+        self._check_derivatives()
         return smoothness(self)
 
     def derivatives(self, order: int = 1) -> Float[Array, "orders dim"]:
@@ -164,6 +165,7 @@ class Kernel(eqx.Module):
         """
         if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 0:
             raise ValueError(f"order must be a whole number of at least 0, got {order!r}")
+        self._check_derivatives()
         most = self.smoothness
         if order > most:
             times = {0: "no derivative", 1: "a first derivative only"}.get(
@@ -175,6 +177,13 @@ class Kernel(eqx.Module):
                 "or a smooth component of a sum"
             )
         return derivative_rows(self, int(order))
+
+    def _check_derivatives(self) -> None:
+        if self.located:
+            raise ValueError(
+                f"{self!r} reads its state, or moves it, in other ways at other inputs, so that no "
+                "matrix gives its derivatives; use a kernel that is the same everywhere"
+            )
 
     def blocks(self) -> tuple["Kernel", ...]:
         """The independent parts that the state is made of, in order."""

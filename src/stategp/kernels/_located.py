@@ -27,13 +27,6 @@ class Located(Kernel):
     def located(self) -> bool:
         return True
 
-    @property
-    def smoothness(self) -> int | float:
-        return self._refuse()
-
-    def derivatives(self, order: int = 1) -> Float[Array, "orders dim"]:
-        return self._refuse()
-
     def transition(self, dt: Scalar) -> Matrix:
         return self._refuse()
 
