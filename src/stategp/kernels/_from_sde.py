@@ -28,8 +28,8 @@ class FromSDE(LinearSDE, Beginning):
     An equation whose F is not stable has no stationary covariance. Give it either
 
     - `initial`, the covariance of the state at the first observation (of a summary, where its first
-      stretch begins), a matrix or the variances of independent entries, at `variance` 1. F may be anything; before the first observation the
-      same equation runs backwards from there;
+      stretch begins) at `variance` 1, a matrix or the variances of independent entries. F may be
+      anything; before the first observation the same equation runs backwards from there;
     - or, if F neither grows nor decays (eigenvalues with real parts of zero, as of a random walk),
       `start`, the variance of f at all times at `variance` 1: the state then forgets at the rate
       that gives f this variance. The larger it is, the slower it forgets.
