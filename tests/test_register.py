@@ -18,8 +18,9 @@ k = sg.kernels
 def test_every_class_can_be_saved(kind, tmp_path):
     parts, one = (k.Matern12(), k.Constant()), np.eye(1)
     arguments = {
-        "Sum": parts, "Product": parts, "FromSDE": (-one, one, one, one[0]), "Ordinal": (3,),
-        "Softmax": (3,),
+        "Piecewise": (parts, [0.5]), "Scaled": (parts[0], k.StepFunction([0.5], [1.0, 2.0])),
+        "StepFunction": ([0.5], [1.0, 2.0]), "Sum": parts, "Product": parts,
+        "FromSDE": (-one, one, one, one[0]), "Ordinal": (3,), "Softmax": (3,),
         "Own": (make_files.Cauchy(1.0),),
         # Abstract, or with functions of the user's.
         "Kernel": None, "LinearSDE": None, "Likelihood": None, "Mean": None, "Prior": None,
@@ -96,6 +97,7 @@ def test_functions_of_the_users_are_named(tmp_path):
     for model, where in [
         (sg.Forecaster(mean=sg.means.Function(jnp.sin)), r"forecaster\.mean\.function"),
         (sg.Forecaster(inducing=lambda x: x), r"forecaster\.inducing"),
+        (sg.Forecaster(k.Scaled(k.Matern12(), jnp.cos)), r"forecaster\.kernel\.envelope\.function"),
     ]:
         with pytest.raises(ValueError, match=f"{where} is .*which a file cannot hold.*sg.register"):
             model.save(tmp_path / "file")

@@ -36,6 +36,7 @@ OTHERS = [
     "default-fits",
     "deep-optima",
     "solar-locations",
+    "methods",
 ]
 
 

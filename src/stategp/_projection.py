@@ -284,6 +284,12 @@ class Where(NamedTuple):
     right: Bool[Array, "cells *order"]
     before: Grid  # the step from the left neighbour
     after: Grid  # the step to the right neighbour
+    x: Grid
+
+    @property
+    def low(self) -> Grid:
+        """Where the step from the left neighbour begins."""
+        return self.x - self.before
 
 
 def locate(inducing: Float[Array, " states"], x: Grid) -> Where:
@@ -298,7 +304,7 @@ def locate(inducing: Float[Array, " states"], x: Grid) -> Where:
     # (A comparison, not a maximum, whose derivative on an inducing point would be a half.)
     before = jnp.where(left & (x >= low), x - low, 0.0)
     after = jnp.where(right & (x <= high), high - x, 0.0)
-    return Where(interval, left, right, before, after)
+    return Where(interval, left, right, before, after, x)
 
 
 Parts = tuple[Any, Any, Grid]  # p₁, p₂, residual
@@ -317,12 +323,12 @@ def _project_entries(block: Kernel, across: Transitions, where: Where) -> Parts:
     """One block, entry by entry."""
     dim, ndim = across.A.shape[-1], where.before.ndim
     rows = range(dim)
-    stationary, h = block.stationary_covariance(), block.emission()
-    A_left, Q_left = block.steps(where.before)
-    A_right, Q_right = block.steps(where.after)
+    at_rest, h = block.covariance_at(where.x), block.emission_at(where.x)
+    A_left, Q_left = block.steps_from(where.low, where.before)
+    A_right, Q_right = block.steps_from(where.x, where.after)
     A_left = [[_where(where.left, entry, 0.0) for entry in row] for row in A_left]
     A_right = [[_where(where.right, entry, 0.0) for entry in row] for row in A_right]
-    Q_left = [[_where(where.left, Q_left[i][j], stationary[i, j]) for j in rows] for i in rows]
+    Q_left = [[_where(where.left, Q_left[i][j], at_rest[i, j]) for j in rows] for i in rows]
 
     def row_by(vector: list[Any], matrix: Entries) -> list[Any]:
         """vᵀ M."""
@@ -373,8 +379,9 @@ def _solve(
 def _project_matrices(block: Kernel, across: Transitions, where: Where) -> Parts:
     """One block, as matrices."""
     A, Q = (jnp.moveaxis(v, 0, -1) for v in (across.A, across.Q))
-    steps = block.step_matrices(where.before), block.step_matrices(where.after)
-    return project_steps(block, where, *steps, (A, Q))
+    left = block.matrices_from(where.low, where.before)
+    right = block.matrices_from(where.x, where.after)
+    return project_steps(block, where, left, right, (A, Q))
 
 
 _Steps = tuple[Float[Array, "dim dim *points"], Float[Array, "dim dim *points"]]  # A and Q
@@ -386,12 +393,11 @@ def project_steps(
 ) -> Parts:
     """One block: from the steps from the left and to the right, and over each interval."""
     ndim = where.before.ndim
-    stationary, h = block.stationary_covariance(), block.emission()
-    stationary, h = (v.reshape(*v.shape, *[1] * ndim) for v in (stationary, h))
+    at_rest, h = block.covariance_at(where.x), block.emission_at(where.x)
     (A_left, Q_left), (A_right, Q_right) = left, right
     has_left, has_right = where.left[None, None], where.right[None, None]
     A_left = jnp.where(has_left, A_left, 0.0)
-    Q_left = jnp.where(has_left, Q_left, stationary)
+    Q_left = jnp.where(has_left, Q_left, at_rest)
     A_right = jnp.where(has_right, A_right, 0.0)
     A, Q = across
     root = jax.lax.stop_gradient(psd_cholesky(Q))

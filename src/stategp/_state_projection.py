@@ -75,11 +75,11 @@ def _side_by_side(parts: Float[Array, "count rows dim points"]) -> Float[Array, 
 
 
 def _project_block(block: Kernel, across: Transitions, rows: Rows, where: Where) -> Any:
-    stationary, seen = block.stationary_covariance()[..., None], rows[..., None]
-    A_left, Q_left = block.step_matrices(where.before)
-    A_right, Q_right = block.step_matrices(where.after)
+    at_rest, seen = block.covariance_at(where.x), rows[..., None]
+    A_left, Q_left = block.matrices_from(where.low, where.before)
+    A_right, Q_right = block.matrices_from(where.x, where.after)
     A_left = jnp.where(where.left[None, None], A_left, 0.0)
-    Q_left = jnp.where(where.left[None, None], Q_left, stationary)
+    Q_left = jnp.where(where.left[None, None], Q_left, at_rest)
     A_right = jnp.where(where.right[None, None], A_right, 0.0)
     Q = jnp.moveaxis(across.Q, 0, -1)
     root = jax.lax.stop_gradient(psd_cholesky(Q))
@@ -111,7 +111,10 @@ def bridges(
                 for part in (first.noise, first.keep, second.noise, second.keep)
             ]
             total = total + jnp.sum(
-                jax.vmap(_bridge_block, in_axes=(0, None, *[0] * 4))(group, lag, *entries), axis=0
+                jax.vmap(_bridge_block, in_axes=(0, None, None, *[0] * 4))(
+                    group, jnp.minimum(first.x[:, None], second.x[None]), lag, *entries
+                ),
+                axis=0,
             )
         start += count * dim
     return jnp.where(first.interval[:, None] == second.interval[None], total, 0.0)
@@ -119,13 +122,14 @@ def bridges(
 
 def _bridge_block(
     block: Kernel,
+    earlier: Float[Array, "first second"],
     lag: Float[Array, "first second"],
     noise: Float[Array, "dim first"],
     keep: Float[Array, "dim first"],
     other_noise: Float[Array, "dim second"],
     other_keep: Float[Array, "dim second"],
 ) -> Float[Array, "first second"]:
-    A, _ = block.step_matrices(jnp.abs(lag))
+    A, _ = block.matrices_from(earlier, jnp.abs(lag))
     later = jnp.einsum("in,jinm,jm->nm", noise, A, other_keep)
-    earlier = jnp.einsum("im,jinm,jn->nm", other_noise, A, keep)
-    return jnp.where(lag >= 0, later, earlier)
+    before = jnp.einsum("im,jinm,jn->nm", other_noise, A, keep)
+    return jnp.where(lag >= 0, later, before)

@@ -220,6 +220,27 @@ def from_arrays(F: np.ndarray, L: np.ndarray, Qc: np.ndarray, H: np.ndarray) -> 
     return Case(sg.kernels.FromSDE(F, L, Qc, H, variance=1.0), rate, reference, closed_form=False)
 
 
+def slowed(case_arrays: tuple[np.ndarray, ...], time_scale: float) -> Case:
+    """An equation whose times are all so many times longer: F and the noise are divided."""
+    F, L, Qc, H = case_arrays
+    exact = from_arrays(F / time_scale, L, Qc / time_scale, H)
+    kernel = sg.kernels.FromSDE(F, L, Qc, H, variance=1.0, time_scale=sg.parameter(time_scale))
+    return dataclasses.replace(exact, kernel=kernel)
+
+
+def exponentially_generated(N: np.ndarray, R: np.ndarray, variance: float) -> Case:
+    """A process with the identity as the covariance of its state."""
+    F = -(N @ N.T + R - R.T) / 2
+    H = np.eye(1, len(N))[0] * math.sqrt(variance)
+    kernel = sg.kernels.LatentExponentiallyGenerated(N=N, R=R, variance=variance)
+    return Case(
+        kernel,
+        np.abs(np.linalg.eigvals(F)).max(),
+        lambda lags: exact_covariance(F, N @ N.T, H, lags),
+        closed_form=False,
+    )
+
+
 def wiener(diffusivity: float, start: float) -> Case:
     kernel = sg.kernels.Wiener(diffusivity=diffusivity, start=start)
     rate = diffusivity / (2 * start)
@@ -317,6 +338,13 @@ EQUATIONS = {
     "coupled": COUPLED,
     "stiff": STIFF,
     "without decay": without_decay(0.4, 1e8),
+    "slowed": slowed(
+        (np.array([[0.0, 1.0], [-4.0, -1.0]]), np.array([[0.0], [1.0]]), np.eye(1), np.eye(2)[0]),
+        3.0,
+    ),
+    "exponentially generated": exponentially_generated(
+        np.array([[1.2, 0.0], [0.4, 0.7]]), np.array([[0.0, 0.0], [2.0, 0.0]]), 1.7
+    ),
     "raw derivatives": raw_matern52(1e3),
     "SDE × cosine": COUPLED * cosine(0.8, 3.0),
     "SDE + Matérn": COUPLED + matern("32", 1.7, 0.6),

@@ -259,6 +259,7 @@ INSTEAD = {  # the same classes with fewer states; None: nothing that another ke
     "squared exponential 8": None,
     "SDE × cosine": None,
     "SDE + Matérn": None,
+    "slowed": None,
 }
 DIFFERENTIATED = {n: INSTEAD.get(n, case.kernel) for n, case in CASES.items()}
 differentiated = pytest.mark.parametrize("name", [n for n, k in DIFFERENTIATED.items() if k])

@@ -94,7 +94,9 @@ def condition(
         method: how the posterior is approximated. "natural": the variational optimum by natural
             gradients, which for Gaussian observations is exact and takes one step. "gradient": the
             same optimum by a general optimiser, on the mean and precision factor of q. Other
-            approximations are "laplace", "ep" (or `sg.PowerEP`) and, for logistic Bernoulli, "vb".
+            approximations are "laplace", "ep" (or `sg.PowerEP`) and, for logistic Bernoulli, "vb";
+            for given hyperparameters also "posterior_linearisation", "unscented", "extended" and
+            "gauss_newton".
         optimiser: "lbfgs", "adam", or any Optax optimiser; for `fit` and for method="gradient".
             By default L-BFGS, or Adam with minibatches.
         batch_size: observations per step; by default all of them.

@@ -58,7 +58,8 @@ def goes_together(model: GP, options: dict[str, Any]) -> bool:
     plain = set(options) <= {"max_steps", "tolerance", "inducing"}
     inducing = options.get("inducing", "auto")
     exact = isinstance(inducing, str) and inducing in ("auto", "data")
-    return plain and exact and type(model.likelihood) is Gaussian and len(model.kernels) == 1
+    alone = len(model.kernels) == 1 and not model.kernels[0].located
+    return plain and exact and type(model.likelihood) is Gaussian and alone
 
 
 def settings_of(model: GP, options: dict[str, Any]) -> Settings:

@@ -24,7 +24,10 @@ class _Array(Protocol):
 Numbers = Sequence[float] | Sequence[bool] | _Array
 Table = Mapping[str, Numbers] | Sequence[Sequence[float]] | _Array
 Inducing = int | Literal["data", "auto"] | Auto | Learned | Numbers
-MethodName = Literal["natural", "gradient", "laplace", "ep", "vb"]
+MethodName = Literal[
+    "natural", "gradient", "laplace", "ep", "vb", "posterior_linearisation", "extended",
+    "unscented", "gauss_newton",
+]  # fmt: skip
 
 
 class ConditionOptions(TypedDict, total=False):

@@ -33,7 +33,7 @@ from stategp._inference import (
     starting_model,
     transfer_sites,
 )
-from stategp._models import GP, AdditiveGP, DeepGP, JointGP, MultiOutputGP, SpaceTimeGP
+from stategp._models import GP, AdditiveGP, DeepGP, JointGP, MultiOutputGP, SpaceTimeGP, seen_from
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
 from stategp._runtime import (
     Progress,
@@ -130,6 +130,7 @@ def answer(request: Request) -> Any:
 
 def _series(model: GP, request: Request, settings: Settings, show: Progress) -> Posterior:
     data = observations(model, request.x, request.y, request.extras, request.weights, show)
+    model = seen_from(model, data.origin)
     if isinstance(data, Summarised):
         data.check(model.likelihood)
         if not settings.method.takes_summaries:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from stategp._data import View, observe, pad_observations, place_inducing
 from stategp._fitting._task import check_noise
 from stategp._inference import collapsed_bound, pseudo_data, starting_model
-from stategp._models import GP
+from stategp._models import GP, seen_from
 from stategp._runtime import pad_last, refuse_traced
 from stategp.parameters import all_parameters, to_vector, with_vector
 
@@ -126,7 +126,7 @@ def log_posterior(
     refuse_traced("the model", model)
     data = observe(x, y, model.likelihood, extras=extras, weights=weights)
     locations = jnp.asarray(place_inducing(inducing, data))
-    started = starting_model(model, data)
+    started = starting_model(seen_from(model, data.origin), data)
     check_noise(started, data.extra)
     view = pad_observations(data, np.asarray(locations))
     guess = jnp.asarray(pad_last(pseudo_data(model, data), len(view)))

@@ -193,7 +193,13 @@ def _model(asked: Any, points: Any, likelihood: Likelihood, axis: TimeAxis, prog
     if asked.kernel is not None:
         if isinstance(asked.kernel, str) and not axis.dates:
             refuse_durations(asked.kernel)
-        return GP(asked.kernel, likelihood, mean)
+        model = GP(asked.kernel, likelihood, mean)
+        if any(kernel.located for kernel in model.kernels):
+            raise ValueError(
+                f"{asked.kernel!r} depends on where it is, and a forecaster measures time from an "
+                "origin of its own: fit it with sg.GP and sg.fit instead"
+            )
+        return model
     x, f = points
     text = default_kernel(x, f, axis.dates)
     if progress is not False:

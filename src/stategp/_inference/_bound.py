@@ -82,7 +82,7 @@ def geometry(
     """
     x = x if isinstance(x, Combinations) else jnp.asarray(x)
     transitions = tuple(prior_transitions(kernel, inducing) for kernel in model.kernels)
-    if numbers is not None:
+    if numbers is not None and not any(kernel.located for kernel in model.kernels):
         at = tuple(AtStates(numbers, kernel.emission()) for kernel in model.kernels)
         return Geometry(transitions, at)
     projections = tuple(

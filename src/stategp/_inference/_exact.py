@@ -21,6 +21,7 @@ from jaxtyping import Array, Float
 
 from stategp._data import AtInducing, Observations, View, distinct_inputs, pad_observations
 from stategp._inference._bound import Q
+from stategp._linalg import apply, diagonal, dot
 from stategp._models import GP, bare
 from stategp._projection import AtStates, project
 from stategp._runtime import on_device, pad_inducing
@@ -73,7 +74,7 @@ def _open_directions(model: GP, sites: Sites, pairs: PairMarginals) -> Scalar:
     Products linear · covariance · linear in which the covariances are rounded as if between those
     of the prior and those of q.
     """
-    prior = jnp.diagonal(model.kernels[0].stationary_covariance())
+    prior = diagonal(model.kernels[0].covariance_at(jnp.zeros(1)))[:, 0]
     variances = jnp.diagonal(pairs.covariance, axis1=-2, axis2=-1)
     between = jnp.sqrt(jnp.maximum(variances, 0.0) * jnp.tile(prior, 2)[None])
     pulls = jnp.abs(sites.linear) * jnp.sqrt(between)
@@ -83,6 +84,7 @@ def _open_directions(model: GP, sites: Sites, pairs: PairMarginals) -> Scalar:
 def knows_evidence(model: GP, data: View) -> bool:
     """Whether these are Gaussian observations at inducing points, on a device that loops well."""
     gaussian = isinstance(model.likelihood, Gaussian) and len(model.kernels) == 1
+    gaussian = gaussian and not model.kernels[0].located
     return gaussian and isinstance(data, AtInducing) and jax.default_backend() == "cpu"
 
 
@@ -127,7 +129,9 @@ def _seen(model: GP, data: Observations) -> _Seen:
     noise = model.likelihood.variance.value + jnp.asarray(data.extra)
     value = jnp.asarray(data.y) - model.means[0](data.user_nodes)
     precision, kernel = weights / noise, model.kernels[0]
-    signal = kernel.emission() @ kernel.stationary_covariance() @ kernel.emission()
+    at = jnp.asarray(data.nodes) if kernel.located else jnp.zeros(1)
+    h = kernel.emission_at(at)
+    signal = jnp.max(dot(h, apply(kernel.covariance_at(at), h)))
     beyond = jnp.where(signal * jnp.max(precision) > _CLEAREST, jnp.inf, 0.0)
     scale = jnp.sum(weights * jnp.log(2 * math.pi * noise))
     return _Seen(value, precision, scale, jax.lax.stop_gradient(beyond))
@@ -140,7 +144,8 @@ def careful_bound(model: GP, data: Observations, inducing: States) -> Float[Arra
     prior = prior_transitions(kernel, inducing)
     residual: Any = jnp.zeros(())
     if isinstance(data, AtInducing):
-        rows = jnp.broadcast_to(kernel.emission(), (len(data), kernel.state_dim))
+        h = kernel.emission_at(jnp.asarray(data.nodes))
+        rows = jnp.broadcast_to(h.T, (len(data), kernel.state_dim))
         chain, state = Transitions(prior.A[:-1], prior.Q[:-1]), data.state
     else:
         projection = project(kernel, inducing, data.nodes, prior)

@@ -22,7 +22,9 @@ class Outcome(enum.Enum):
     falling = "the bound falls: use smaller steps"
     not_finite = "the bound is not finite any more: use smaller steps"
     bad_start = "the bound is not finite at the starting values"
-    sites_moving = "the sites keep moving: try sg.PowerEP with less power or damping"
+    sites_moving = (
+        "the sites keep moving: try less damping (sg.PowerEP also less power), or method='natural'"
+    )
     unresolved = "a kernel would need more terms than it may have"
     too_fast = "the search wants a faster kernel than the summary was made for"
 

@@ -99,7 +99,9 @@ class Sight:
             return
         many = len(self.data) >= self.few
         rate = fastest_rate(model) if many else 0.0
-        if not many or not all(mean.smooth for mean in model.means):
+        smooth = all(mean.smooth for mean in model.means)
+        smooth = smooth and not any(kernel.located for kernel in model.kernels)
+        if not many or not smooth:
             self._one_by_one(model, rate)
             return
         alike = isinstance(model.likelihood, Gaussian) and one_if_equal(self.data.extra).ndim == 0
@@ -127,6 +129,11 @@ class Sight:
             raise ValueError(
                 "a summary needs mean functions that are smooth between any two inputs; fit this "
                 "model to the observations themselves"
+            )
+        if any(kernel.located for kernel in model.kernels):
+            raise ValueError(
+                "a summary needs kernels that are the same everywhere (not Piecewise or Scaled); "
+                "fit this model to the observations themselves"
             )
         self.slowest, self.fastest = -np.inf, MARGIN * data.summary.stretches.fastest
         rate = fastest_rate(model)

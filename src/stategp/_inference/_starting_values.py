@@ -17,8 +17,14 @@ Part = TypeVar("Part")
 
 _SPECTRUM_POINTS = 3000
 _MOST_CYCLES = 1500
-_STARTS: tuple[Role, ...] = ("start", "start of a line", "start of a drifting line")
-_SIZES: tuple[Role, ...] = ("variance", "diffusivity", "slope diffusivity", "slope variance")
+_STARTS: tuple[Role, ...] = (
+    "start", "start of a line", "start of a drifting line", "start of a curve",
+)  # fmt: skip
+_DIFFUSIVITIES: dict[Role, int] = {  # the order of the derivative that walks
+    "diffusivity": 0, "slope diffusivity": 1, "diffusivity 2": 2, "diffusivity 3": 3,
+    "diffusivity 4": 4, "diffusivity 5": 5, "diffusivity 6": 6,
+}  # fmt: skip
+_SIZES: tuple[Role, ...] = ("variance", "slope variance", *_DIFFUSIVITIES)
 
 
 def pseudo_data(model: GP, data: Observations) -> np.ndarray:
@@ -248,16 +254,22 @@ class _Guesses:
                 return 1e8 * self.vague
             case "start of a drifting line":
                 return 1e10 * self.vague
+            case "start of a curve":  # whose level is no further from zero than data say
+                return 1e6 * self.variance + 1e4 * (self.vague - self.variance)
             case "start of a slope":
                 return 1e6 * self.variance / self.span**2
             case "centre":
                 return self.origin + float(np.mean(self.x))
+            case _ if role in _DIFFUSIVITIES:  # sizes of derivatives that grow as of a few waves
+                order = _DIFFUSIVITIES[role]
+                return 100.0**order * self.variance / summands / self.span ** (2 * order + 1)
             case _:
                 return None
 
     def scale(self, role: Role) -> float:
         deviation = float(np.sqrt(self.variance))
-        return {"level": deviation, "slope": deviation / self.span}.get(role, 1.0)
+        sizes = {"level": deviation, "slope": deviation / self.span, "change": self.span / 10}
+        return sizes.get(role, 1.0)
 
     def _spacing(self) -> float:
         gaps = np.diff(distinct_inputs(self.x))

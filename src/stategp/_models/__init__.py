@@ -8,7 +8,7 @@ from stategp._models._joint import JointGP
 from stategp._models._latent import Latent, Values
 from stategp._models._mixed import MixedGP, check_family
 from stategp._models._outputs import MultiOutputGP
-from stategp._models._prior import prior_states
+from stategp._models._prior import prior_states, seen_from
 from stategp._models._space_time import SpaceTimeGP, Spots
 
 __all__ = [
@@ -30,4 +30,5 @@ __all__ = [
     "bare",
     "check_family",
     "prior_states",
+    "seen_from",
 ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import equinox as eqx
 
-from stategp._models._gp import as_kernel, as_likelihood, as_mean
+from stategp._models._gp import as_homogeneous, as_likelihood, as_mean
 from stategp.kernels import Kernel
 from stategp.likelihoods import Likelihood
 from stategp.means import Constant, Mean, Zero
@@ -41,7 +41,7 @@ class AdditiveGP(eqx.Module):
         if not parts:
             raise ValueError("kernels is empty: an additive model needs at least one")
         self.kernels = tuple(
-            as_kernel(part, f"the kernel of {name!r}")
+            as_homogeneous(part, f"the kernel of {name!r}")
             for name, part in zip(names, parts, strict=True)
         )
         self.names = names

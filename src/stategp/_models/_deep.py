@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._arguments import as_whole, whole_number
-from stategp._models._gp import as_kernel, as_likelihood, as_mean
+from stategp._models._gp import as_homogeneous, as_likelihood, as_mean
 from stategp.kernels import Kernel
 from stategp.likelihoods import Likelihood
 from stategp.means import Linear, Mean
@@ -36,7 +36,7 @@ class Layer(eqx.Module):
     count: int = eqx.field(static=True)
 
     def __init__(self, kernel: Any, inducing: Any = 50, *, between: Any = None, mean: Any = None):
-        self.kernel = as_kernel(kernel, "the kernel of a layer")
+        self.kernel = as_homogeneous(kernel, "the kernel of a layer")
         self.mean = Linear(intercept=0.0, slope=1.0) if mean is None else as_mean(mean, 0)
         count = as_whole(inducing)
         if count is not None and count < 2:

@@ -84,6 +84,17 @@ def as_kernel(kernel: Any, what: str = "kernel") -> Kernel:
     return kernel
 
 
+def as_homogeneous(kernel: Any, what: str) -> Kernel:
+    """A kernel that is the same at all inputs."""
+    made = as_kernel(kernel, what)
+    if not made.homogeneous:
+        raise ValueError(
+            f"{what} must be the same at all inputs; {made!r} is not, and can only be used in an "
+            "sg.GP"
+        )
+    return made
+
+
 def as_likelihood(likelihood: Any) -> Likelihood:
     if likelihood is None:
         return Gaussian()

@@ -3,6 +3,7 @@
 import functools
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,13 +17,23 @@ from stategp.kernels import Kernel
 Points = Float[Array, " points"]
 
 
+def seen_from(model: Any, origin: Any) -> Any:
+    """A GP for inputs that are measured from an origin, if it matters to its kernels where."""
+    if not any(kernel.located for kernel in model.kernels):
+        return model
+    start = float(np.asarray(origin))
+    kernels = tuple(kernel.seen_from(start) for kernel in model.kernels)
+    return eqx.tree_at(lambda m: m.kernels, model, kernels)
+
+
 def prior_states(
     kernel: Kernel, key: PRNGKeyArray, x: Points, num_samples: int
 ) -> Float[Array, "dim samples points"]:
     """Joint samples of the states at points in any order."""
     order = jnp.argsort(x)
     white = jax.random.normal(key, (kernel.state_dim, num_samples, len(x)))
-    path = sample_prior_states(step_transitions(kernel, jnp.diff(x[order])), white)
+    transitions = step_transitions(kernel, jnp.diff(x[order]), x[order])
+    path = sample_prior_states(transitions, white)
     return jnp.zeros_like(path).at[..., order].set(path)  # back from sorted to given order
 
 
@@ -33,7 +44,7 @@ def _prior_functions(
     functions = []
     for number, (kernel, mean) in enumerate(zip(model.kernels, model.means, strict=True)):
         states = prior_states(kernel, jax.random.fold_in(key, number), x, num_samples)
-        f = jnp.einsum("d,dsn->sn", kernel.emission(), states)
+        f = jnp.sum(kernel.emission_at(x)[:, None] * states, axis=0)
         functions.append(f + mean(x + origin)[None])
     return jnp.stack(functions, axis=-1)
 
@@ -51,5 +62,7 @@ def sample_prior(
     else:
         whole = jnp.asarray(pad_last(relative, padded_size(len(relative))))
         start = jnp.asarray(float(np.asarray(origin)))
-        functions = _prior_functions(model, as_key(key), whole, start, count)[:, : len(inputs)]
+        functions = _prior_functions(seen_from(model, origin), as_key(key), whole, start, count)[
+            :, : len(inputs)
+        ]
     return functions[..., 0] if len(model.kernels) == 1 else functions

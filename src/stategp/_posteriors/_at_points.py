@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from stategp._inference import prior_mean, stack
+from stategp._linalg import apply, dot
 from stategp._models import GP, bare
 from stategp._posteriors._pointwise import MANY, Latent, Points, by_blocks, over_blocks
 from stategp._posteriors._prediction import Chain, summands_of
@@ -57,15 +58,16 @@ def _project(kernel: Kernel, near: Near) -> Projection:
     after = jnp.where(near.right & (near.x <= near.high), near.high - near.x, 0.0)
     between = near.left & near.right
     gap = jnp.where(between, near.high - near.low, 0.0)
-    where = Where(jnp.arange(len(near.x)), near.left, near.right, before, after)
+    where = Where(jnp.arange(len(near.x)), near.left, near.right, before, after, near.x)
 
     def block(kernel: Kernel) -> Parts:
         """All steps of a kernel together: one by one they take longer to compile."""
-        A, Q = kernel.step_matrices(jnp.concatenate([before, after, gap]))
+        starts = jnp.concatenate([near.x - before, near.x, near.low])
+        A, Q = kernel.matrices_from(starts, jnp.concatenate([before, after, gap]))
         n = len(gap)
         left, right, across = ((A[..., i : i + n], Q[..., i : i + n]) for i in (0, n, 2 * n))
         # As in `prior_transitions`, which has the same intervals at the ends.
-        start = jnp.where(near.left, 0.0, kernel.stationary_covariance()[..., None])
+        start = jnp.where(near.left, 0.0, kernel.covariance_at(near.high))
         return project_steps(
             kernel,
             where,
@@ -130,8 +132,9 @@ def _see(model: GP, near: Near, extents: tuple[Extents, ...]) -> Seen:
         certain = tuple(jnp.zeros_like(part) for part in projection.residual)
         mean, spread = Projection(projection.interval, projection.weights, certain).marginals(q)
         residual = sum(projection.residual, start=jnp.zeros_like(spread))
-        h = kernel.emission()
-        columns.append([mean, spread, residual, h @ kernel.stationary_covariance() @ h - residual])
+        h = kernel.emission_at(near.x)
+        prior = dot(h, apply(kernel.covariance_at(near.x), h)) - residual
+        columns.append([mean, spread, residual, prior])
         parts.append(_split(projection, q, extent))
     shift, spread, residual, prior = (stack(list(those)) for those in zip(*columns, strict=True))
     return Seen(prior_mean(model, near.user_x), shift, spread, residual, prior, tuple(parts))

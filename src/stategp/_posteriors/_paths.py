@@ -44,10 +44,11 @@ def _look(
     following = jnp.minimum(following, count - 1)
     next_state = drawn.states[following].T
     ahead = jnp.where(has_next, drawn.x[following] - places, 0.0)
-    A, Q = kernel.step_matrices(jnp.diff(places, prepend=places[:1]))
+    steps = jnp.diff(places, prepend=places[:1])
+    A, Q = kernel.matrices_from(places - steps, steps)
     A = jnp.where(first, 0.0, A)
-    Q = jnp.where(first, kernel.stationary_covariance()[..., None], Q)
-    A_next, Q_next = kernel.step_matrices(jnp.maximum(ahead, 0.0))
+    Q = jnp.where(first, kernel.covariance_at(places), Q)
+    A_next, Q_next = kernel.matrices_from(places, jnp.maximum(ahead, 0.0))
     A_next = jnp.where(has_next, A_next, 0.0)
     forward = times(A_next, Q)
     predicted = symmetric(times(forward, transpose(A_next)) + Q_next)
@@ -64,5 +65,6 @@ def _look(
     offset = jnp.where(known, there, moved)
     before = follow(Affine(matrix, offset[:, None]), jnp.zeros((dim, 1)))[:, 0]
     states = (apply(matrix, before) + offset).T
-    f = jnp.zeros(len(places)).at[order].set(states @ kernel.emission())
+    seen = jnp.sum(kernel.emission_at(places).T * states, axis=-1)
+    f = jnp.zeros(len(places)).at[order].set(seen)
     return f[count:], Drawn(places, states)

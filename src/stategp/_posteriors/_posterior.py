@@ -20,6 +20,7 @@ from stategp._inference import Certificate, ChainSites, FitResult, infer
 from stategp._models import GP
 from stategp._posteriors._at_points import Seen, component_moments, moments_of, see
 from stategp._posteriors._filter import Filter
+from stategp._posteriors._importance import ImportanceWeighted
 from stategp._posteriors._leave_one_out import as_fitted, without_each
 from stategp._posteriors._pointwise import Latent, Points, per_point
 from stategp._posteriors._prediction import Chain, Predicts, States, sample
@@ -31,7 +32,7 @@ from stategp.chain import PairMarginals
 _DRAWN = 2**21  # random numbers that take no time
 
 
-class Posterior(Predicts, TellsStates):
+class Posterior(Predicts, TellsStates, ImportanceWeighted):
     """The posterior of f, as a Gauss–Markov chain of states at the inducing locations.
 
     Returned by `sg.condition` and `sg.fit`. Predictions take inputs in any order, inside or outside
@@ -259,6 +260,10 @@ class Posterior(Predicts, TellsStates):
     def _seen(self, x: Points) -> Seen:
         """f at points, measured from the origin."""
         return see(self.chain, x)
+
+    @property
+    def _observed(self) -> Observations:
+        return self.data
 
     @property
     def chain(self) -> Chain:

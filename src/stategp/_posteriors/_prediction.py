@@ -259,5 +259,5 @@ def _sample_prior(
 ) -> tuple[Float[Array, "samples points"], Float[Array, "samples states dim"]]:
     """Joint prior samples of f at x and of the states at the inducing locations."""
     states = prior_states(kernel, key, jnp.concatenate([x, inducing]), num_samples)
-    f = jnp.einsum("d,dsn->sn", kernel.emission(), states[..., : len(x)])
+    f = jnp.sum(kernel.emission_at(x)[:, None] * states[..., : len(x)], axis=0)
     return f, jnp.transpose(states[..., len(x) :], (1, 2, 0))

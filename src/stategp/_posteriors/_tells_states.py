@@ -22,6 +22,7 @@ from stategp._posteriors._states import (
     sample_rows,
 )
 from stategp._runtime import as_count, as_key, on_device
+from stategp.kernels import Kernel
 
 
 class TellsStates(eqx.Module):
@@ -155,6 +156,7 @@ class TellsStates(eqx.Module):
         second = first if x2 is None else self._relative("x2", x2)
         matrices = []
         for part in parts_of(self._chain.model.kernels, component):
+            _check_reading(part.kernel, first, second)
             row = part.rows(part.kernel.emission()[None], self._dim(part.number))
             strand = Strand.of(self._chain, part.number)
             matrix = joint_covariance(strand, first, second, row, self._negative)
@@ -170,6 +172,18 @@ class TellsStates(eqx.Module):
         strand = Strand.of(self._chain, number)
         mean, covariance = row_moments(strand, padded(x), rows, self._negative)
         return mean[: len(x)], covariance[: len(x)]
+
+
+def _check_reading(kernel: Kernel, *points: np.ndarray) -> None:
+    """Refuse kernels that read the state in other ways at other inputs."""
+    for x in points if kernel.located else ():
+        if np.any(
+            np.asarray(kernel.emission()) != np.asarray(kernel.emission_at(jnp.asarray(x))).T
+        ):
+            raise ValueError(
+                f"joint covariances are not available for {kernel!r}; draw joint samples "
+                "(sample_f) instead"
+            )
 
 
 @partial(jax.jit, static_argnums=1)

@@ -97,18 +97,29 @@ class Elements(eqx.Module):
 
 def prior_transitions(kernel: Kernel, inducing: Float[Array, " states"]) -> Transitions:
     """The prior of the states at ordered locations, with the empty intervals at both ends."""
-    steps = step_transitions(kernel, jnp.diff(inducing))
+    steps = step_transitions(kernel, jnp.diff(inducing), inducing)
     return jax.tree.map(lambda leaf: jnp.pad(leaf, ((0, 1), (0, 0), (0, 0))), steps)
 
 
-def step_transitions(kernel: Kernel, steps: Float[Array, " steps"]) -> Transitions:
-    """The prior of a first state, and of states that are steps away from the one before."""
+def step_transitions(
+    kernel: Kernel,
+    steps: Float[Array, " steps"],
+    places: Float[Array, " states"] | None = None,
+) -> Transitions:
+    """The prior of a first state, and of states that are steps away from the one before.
+
+    Without `places`, where the states are, the first one is that of the first observation.
+    """
+    nothing = jnp.zeros((1, kernel.state_dim, kernel.state_dim))
+    if places is not None and not kernel.homogeneous:
+        A, Q = (jnp.moveaxis(m, -1, 0) for m in kernel.matrices_from(places[:-1], steps))
+        start = jnp.moveaxis(kernel.covariance_at(places[:1]), -1, 0)
+        return Transitions(jnp.concatenate([nothing, A]), jnp.concatenate([start, Q]))
     if in_entries(kernel.state_dim, steps.shape):
         entries = jax.lax.optimization_barrier(kernel.steps(steps))
         A, Q = (_stack(matrix, steps) for matrix in entries)
     else:
         A, Q = (jnp.moveaxis(matrix, -1, 0) for matrix in kernel.step_matrices(steps))
-    nothing = jnp.zeros((1, kernel.state_dim, kernel.state_dim))
     start = kernel.stationary_covariance()[None]
     return Transitions(jnp.concatenate([nothing, A]), jnp.concatenate([start, Q]))
 

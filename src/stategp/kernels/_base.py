@@ -70,13 +70,7 @@ class Kernel(eqx.Module):
 
     def steps(self, dt: Steps) -> tuple[Entries, Entries]:
         """A(Δ) and Q(Δ) of many steps at once: rows of entries, each an array like `dt`."""
-        A, Q = self.step_matrices(dt)
-        rows = range(len(A))
-
-        def entries(matrix: Array) -> Entries:
-            return [[matrix[i, j] for j in rows] for i in rows]
-
-        return entries(A), entries(Q)
+        return _in_rows(self.step_matrices(dt))
 
     def step_matrices(
         self, dt: Steps
@@ -114,6 +108,42 @@ class Kernel(eqx.Module):
         return False
 
     @property
+    def homogeneous(self) -> bool:
+        """Whether the process is the same at all inputs: P₀, and steps by their lengths alone."""
+        return True
+
+    @property
+    def located(self) -> bool:
+        """Whether it matters where steps are, also among those after the first observation."""
+        return False
+
+    def matrices_from(
+        self, start: Steps, dt: Steps
+    ) -> tuple[Float[Array, "dim dim *steps"], Float[Array, "dim dim *steps"]]:
+        """A and Q of steps that begin at these inputs, measured from the first observation."""
+        return self.step_matrices(dt)
+
+    def steps_from(self, start: Steps, dt: Steps) -> tuple[Entries, Entries]:
+        """The same as rows of entries."""
+        if self.homogeneous:
+            return self.steps(dt)
+        return _in_rows(self.matrices_from(start, dt))
+
+    def covariance_at(self, x: Steps) -> Float[Array, "dim dim *#steps"]:
+        """The covariance of the state at these inputs, measured from the first observation."""
+        P = self.stationary_covariance()
+        return P.reshape(*P.shape, *[1] * x.ndim)
+
+    def emission_at(self, x: Steps) -> Float[Array, "dim *#steps"]:
+        """H at these inputs, measured from the first observation."""
+        H = self.emission()
+        return H.reshape(*H.shape, *[1] * x.ndim)
+
+    def seen_from(self, origin: Any) -> "Kernel":
+        """The same kernel, for inputs that are measured from this one of the user's."""
+        return self
+
+    @property
     def smoothness(self) -> int | float:
         """How often f can be differentiated (in mean square): 0, 1, …, or infinitely often.
 
@@ -122,6 +152,7 @@ class Kernel(eqx.Module):
         >>> k.Matern12().smoothness, k.Matern52().smoothness, k.Cosine().smoothness
         (0, 2, inf)
         """
+        self._check_derivatives()
         return smoothness(self)
 
     def derivatives(self, order: int = 1) -> Float[Array, "orders dim"]:
@@ -134,6 +165,7 @@ class Kernel(eqx.Module):
         """
         if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 0:
             raise ValueError(f"order must be a whole number of at least 0, got {order!r}")
+        self._check_derivatives()
         most = self.smoothness
         if order > most:
             times = {0: "no derivative", 1: "a first derivative only"}.get(
@@ -145,6 +177,13 @@ class Kernel(eqx.Module):
                 "or a smooth component of a sum"
             )
         return derivative_rows(self, int(order))
+
+    def _check_derivatives(self) -> None:
+        if self.located:
+            raise ValueError(
+                f"{self!r} reads its state, or moves it, in other ways at other inputs, so that no "
+                "matrix gives its derivatives; use a kernel that is the same everywhere"
+            )
 
     def blocks(self) -> tuple["Kernel", ...]:
         """The independent parts that the state is made of, in order."""
@@ -197,6 +236,8 @@ class Kernel(eqx.Module):
     def __call__(self, x1: Any, x2: Any) -> Float[Array, "n m"]:
         """Covariance matrix between two one-dimensional arrays of inputs."""
         left, right = (jnp.asarray(x, dtype=float) for x in (x1, x2))
+        if not self.homogeneous:
+            return covariance_between(self, left, right)
         return self.covariance(jnp.abs(left[:, None] - right[None, :]))
 
     def __add__(self, other: Any) -> "Kernel":
@@ -219,6 +260,27 @@ class Kernel(eqx.Module):
 
     def _repr_fields(self) -> list[str]:
         return [f"{name}={v!r}" for name, v in vars(self).items() if isinstance(v, Parameter)]
+
+
+def _in_rows(matrices: tuple[Array, Array]) -> tuple[Entries, Entries]:
+    rows = range(len(matrices[0]))
+    A, Q = ([[matrix[i, j] for j in rows] for i in rows] for matrix in matrices)
+    return A, Q
+
+
+@eqx.filter_jit
+def covariance_between(
+    kernel: Kernel, left: Float[Array, " n"], right: Float[Array, " m"]
+) -> Float[Array, "n m"]:
+    """H A P Hᵀ from the earlier of two inputs to the later one, for a process of any kind."""
+    first = jnp.minimum(left[:, None], right[None, :])
+    last = jnp.maximum(left[:, None], right[None, :])
+    A, _ = kernel.matrices_from(first, last - first)
+    H_first, H_last = (
+        jnp.broadcast_to(kernel.emission_at(x), (len(A), *first.shape)) for x in (first, last)
+    )
+    P = jnp.broadcast_to(kernel.covariance_at(first), A.shape)
+    return jnp.einsum("inm,ijnm,jknm,knm->nm", H_last, A, P, H_first)
 
 
 def _is_number(value: Any) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
-from stategp.kernels._base import ClosedForm, Kernel, Matrix, Scalar, State
+from stategp.kernels._base import ClosedForm, Kernel, Matrix, Scalar, State, Steps
 from stategp.kernels._deterministic import Constant, Cosine
 from stategp.kernels._matern import Matern12, Matern32, Matern52, Matern72
 from stategp.parameters import derived, fixed
@@ -52,8 +52,38 @@ class Blockwise(Kernel):
     def deterministic(self) -> bool:
         return all(block.deterministic for block in self.blocks())
 
+    def matrices_from(
+        self, start: Steps, dt: Steps
+    ) -> tuple[Float[Array, "dim dim *steps"], Float[Array, "dim dim *steps"]]:
+        if self.homogeneous:
+            return self.step_matrices(dt)
+        pairs = [block.matrices_from(start, dt) for block in self.blocks()]
+        A, Q = (_on_diagonal(list(matrices)) for matrices in zip(*pairs, strict=True))
+        return A, Q
+
+    def covariance_at(self, x: Steps) -> Float[Array, "dim dim *#steps"]:
+        if self.homogeneous:
+            return super().covariance_at(x)
+        parts = [block.covariance_at(x) for block in self.blocks()]
+        return _on_diagonal([jnp.broadcast_to(p, (*p.shape[:2], *x.shape)) for p in parts])
+
+    def emission_at(self, x: Steps) -> Float[Array, "dim *#steps"]:
+        if self.homogeneous:
+            return super().emission_at(x)
+        parts = [block.emission_at(x) for block in self.blocks()]
+        return jnp.concatenate([jnp.broadcast_to(h, (len(h), *x.shape)) for h in parts])
+
     @abc.abstractmethod
     def blocks(self) -> tuple[Kernel, ...]: ...
+
+
+def _on_diagonal(blocks: list[Float[Array, "_ _ *steps"]]) -> Float[Array, "dim dim *steps"]:
+    """Blocks along the diagonal of matrices, the first two axes of each."""
+    dims = [len(block) for block in blocks]
+    whole = jnp.zeros((sum(dims), sum(dims), *blocks[0].shape[2:]))
+    for end, dim, block in zip(np.cumsum(dims), dims, blocks, strict=True):
+        whole = whole.at[end - dim : end, end - dim : end].set(block)
+    return whole
 
 
 def group_blocks(kernel: Kernel) -> list[Kernel]:
@@ -110,6 +140,17 @@ class Sum(Blockwise):
     def refined(self) -> "Sum":
         return self.with_parts({name: part.refined() for name, part in self.parts().items()})
 
+    @property
+    def homogeneous(self) -> bool:
+        return all(kernel.homogeneous for kernel in self.kernels)
+
+    @property
+    def located(self) -> bool:
+        return any(kernel.located for kernel in self.kernels)
+
+    def seen_from(self, origin: Any) -> "Sum":
+        return self.with_parts({name: k.seen_from(origin) for name, k in self.parts().items()})
+
     def parts(self) -> dict[str, Kernel]:
         return dict(zip(self.names, self.kernels, strict=True))
 
@@ -153,12 +194,28 @@ class Product(Blockwise):
 
     def __check_init__(self) -> None:
         _check_kernels(self.left, self.right)
+        for kernel, other in ((self.left, self.right), (self.right, self.left)):
+            if kernel.located or not (kernel.homogeneous or other.deterministic):
+                raise ValueError(
+                    f"{kernel!r} is not the same at all inputs, and cannot be multiplied by "
+                    f"{other!r}"
+                    + (
+                        ": multiply its parts"
+                        if kernel.located
+                        else ", only by one that repeats "
+                        "exactly (Cosine, Periodic, Constant, a number)"
+                    )
+                )
 
     def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return self.left.covariance(lag) * self.right.covariance(lag)
 
     def blocks(self) -> tuple[Kernel, ...]:
         return tuple(Kronecker(a, b) for a in self.left.blocks() for b in self.right.blocks())
+
+    @property
+    def homogeneous(self) -> bool:
+        return self.left.homogeneous and self.right.homogeneous
 
     def refined(self) -> "Product":
         return Product(self.left.refined(), self.right.refined())
@@ -197,6 +254,32 @@ class Kronecker(Kernel):
 
     def transition(self, dt: Scalar) -> Matrix:
         return jnp.kron(self.left.transition(dt), self.right.transition(dt))
+
+    @property
+    def homogeneous(self) -> bool:
+        return self.left.homogeneous and self.right.homogeneous
+
+    def matrices_from(
+        self, start: Steps, dt: Steps
+    ) -> tuple[Float[Array, "dim dim *steps"], Float[Array, "dim dim *steps"]]:
+        """Of a process that begins, and one without noise whose covariance never changes."""
+        if self.homogeneous:
+            return self.step_matrices(dt)
+        (A1, Q1), (A2, Q2) = (k.matrices_from(start, dt) for k in (self.left, self.right))
+        if self.right.deterministic:
+            Q2 = jnp.broadcast_to(self.right.covariance_at(start), A2.shape)
+        else:
+            Q1 = jnp.broadcast_to(self.left.covariance_at(start), A1.shape)
+        return _kron_at(A1, A2), _kron_at(Q1, Q2)
+
+    def covariance_at(self, x: Steps) -> Float[Array, "dim dim *#steps"]:
+        if self.homogeneous:
+            return super().covariance_at(x)
+        first, second = (
+            jnp.broadcast_to(P, (*P.shape[:2], *x.shape))
+            for P in (self.left.covariance_at(x), self.right.covariance_at(x))
+        )
+        return _kron_at(first, second)
 
     def process_noise(self, dt: Scalar) -> Matrix:
         """Q = Q₁⊗P₂ + C₁⊗Q₂ = Q₁⊗C₂ + P₁⊗Q₂ with C = A P₀ Aᵀ: for each entry the one that adds.
@@ -247,6 +330,15 @@ class Kronecker(Kernel):
 
     def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return self.left.covariance(lag) * self.right.covariance(lag)
+
+
+def _kron_at(
+    left: Float[Array, "a a *steps"], right: Float[Array, "b b *steps"]
+) -> Float[Array, "_ _ *steps"]:
+    """Kronecker products of matrices in the first two axes."""
+    product = left[:, None, :, None] * right[None, :, None, :]
+    dim = len(left) * len(right)
+    return product.reshape(dim, dim, *left.shape[2:])
 
 
 _MATERNS: dict[int, Callable[..., Kernel]] = {1: Matern12, 2: Matern32, 3: Matern52, 4: Matern72}

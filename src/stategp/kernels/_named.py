@@ -11,12 +11,10 @@ from stategp.parameters import Parameter, changed
 
 def named_parameters(kernel: Kernel) -> dict[str, Parameter]:
     """Every hyperparameter; those of a part under the name of the part."""
-    parts = kernel.parts()
-    if not parts:
-        return {name: value for name, value in vars(kernel).items() if isinstance(value, Parameter)}
-    return {
+    own = {name: value for name, value in vars(kernel).items() if isinstance(value, Parameter)}
+    return own | {
         f"{part}__{name}": value
-        for part, inner in parts.items()
+        for part, inner in kernel.parts().items()
         for name, value in named_parameters(inner).items()
     }
 
@@ -40,8 +38,10 @@ def with_parameters(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
                 if f"{part}__{name}" in values
             }
             parts[part] = with_parameters(parts[part], inner)
-        return kernel.with_parts(parts)
-    names = list(values)
+        kernel = kernel.with_parts(parts)
+    names = [name for name in values if isinstance(getattr(kernel, name, None), Parameter)]
+    if not names:
+        return kernel
     replaced: Kernel = eqx.tree_at(
         lambda k: [getattr(k, name) for name in names],
         kernel,

@@ -65,7 +65,7 @@ class LinearSDE(Kernel):
         self, dt: Steps
     ) -> tuple[Float[Array, "dim dim *steps"], Float[Array, "dim dim *steps"]]:
         F, diffusion, _ = self._balanced()
-        A, Q = _in_blocks(F, diffusion, dt.reshape(-1))
+        A, Q = in_blocks(F, diffusion, dt.reshape(-1))
         return A.reshape(*A.shape[:2], *dt.shape), Q.reshape(*Q.shape[:2], *dt.shape)
 
     def stationary_covariance(self) -> Matrix:
@@ -87,7 +87,7 @@ class LinearSDE(Kernel):
         return jnp.einsum("i,ij...,j->...", emission, A, start)
 
 
-def _in_blocks(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tuple[Batch, Batch]:
+def in_blocks(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tuple[Batch, Batch]:
     """`discretise`, for so many steps at a time that the cache holds their matrices."""
     number = -(-len(dt) // _BLOCK)
     if number <= 1:
@@ -102,12 +102,12 @@ def _in_blocks(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tupl
 
 @jax.custom_vjp
 def discretise(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tuple[Batch, Batch]:
-    """A(Δ) and Q(Δ) of a stable linear equation, for many steps at once."""
+    """A(Δ) and Q(Δ) of a linear equation, for many steps at once."""
     return _forward(F, diffusion, dt)[0]
 
 
 def _forward(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tuple[Any, Any]:
-    rate = _fastest_rate(F)
+    rate = _fastest_rate(F, diffusion)
     times, powers = _short_steps(rate * dt, len(F))
     A, Q = _sums(_coefficients(F / rate, diffusion / rate), powers)
     return _doubled(A, Q, times, jnp.max(times, initial=0.0)), (F, diffusion, dt, A, Q)
@@ -116,7 +116,7 @@ def _forward(F: Matrix, diffusion: Matrix, dt: Float[Array, " steps"]) -> tuple[
 def _backward(kept: Any, cotangents: Any) -> Any:
     """Back through the doublings, then into the coefficients: sums over steps times powers."""
     F, diffusion, dt, A, Q = kept
-    rate = _fastest_rate(F)
+    rate = _fastest_rate(F, diffusion)
     times, powers = _short_steps(rate * dt, len(F))
     most = jnp.max(times, initial=0.0)
     A_end, _ = _doubled(A, Q, times, most)
@@ -145,9 +145,15 @@ def _backward(kept: Any, cotangents: Any) -> Any:
 discretise.defvjp(_forward, _backward)
 
 
-def _fastest_rate(F: Matrix) -> Float[Array, ""]:
-    """A norm of F. In units of it nothing overflows; the results do not depend on it."""
-    return jax.lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(F), axis=1)))
+def _fastest_rate(F: Matrix, diffusion: Matrix) -> Float[Array, ""]:
+    """A norm of F (of a walk, whose F is zero, of its noise), which no result depends on.
+
+    In units of it nothing overflows.
+    """
+    rate, noise = jnp.max(jnp.sum(jnp.abs(F), axis=1)), jnp.max(jnp.abs(diffusion))
+    return jax.lax.stop_gradient(
+        jnp.where(rate > 0, rate, jnp.where(noise > 0, noise, jnp.ones_like(noise)))
+    )
 
 
 def _short_steps(
@@ -219,7 +225,7 @@ def _symmetric(matrix: Batch) -> Batch:
 
 def stationary_of(F: Matrix, diffusion: Matrix) -> Matrix:
     """P₀, which solves F P + P Fᵀ + L Q_c Lᵀ = 0: the process noise of an endless step."""
-    rate = _fastest_rate(F)
+    rate = _fastest_rate(F, diffusion)
     A, Q = _sums(_coefficients(F / rate, diffusion / rate), jnp.ones((_DEGREE + 2 * len(F), 1)))
 
     def double(_: Any, step: tuple[Matrix, Matrix]) -> tuple[Matrix, Matrix]:

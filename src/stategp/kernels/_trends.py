@@ -10,17 +10,24 @@ kernel, and the larger `start`, the less is known beforehand and the weaker is t
     Linear             df′ = 0                                     cosine
     IntegratedWiener   df′ = √diffusivity dW                       oscillator
     DampedTrend        df′ = −damping f′ dx + √diffusivity dW      overdamped oscillator
+
+An `IntegratedWiener` of higher order is not: to pull each derivative so weakly that it does not
+matter, the level would need a variance that leaves no digits. It begins (`_iterated_wiener`).
 """
 
 import abc
 import math
+from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from stategp._arguments import whole_number
 from stategp.kernels._base import Kernel
 from stategp.kernels._compose import Blockwise
 from stategp.kernels._deterministic import Cosine
+from stategp.kernels._iterated_wiener import HIGHEST_ORDER, IteratedWiener
 from stategp.kernels._matern import Matern12
 from stategp.kernels._oscillator import Oscillator
 from stategp.parameters import Parameter, Value, derived, held, positive
@@ -29,7 +36,7 @@ from stategp.parameters import Parameter, Value, derived, held, positive
 class _Trend(Blockwise):
     @abc.abstractmethod
     def stationary(self) -> Kernel:
-        """The stationary kernel that this one is computed as."""
+        """The kernel, with few exceptions stationary, that this one is computed as."""
 
     def blocks(self) -> tuple[Kernel, ...]:
         return self.stationary().blocks()
@@ -89,7 +96,10 @@ class Linear(_Trend):
 
 
 class IntegratedWiener(_Trend):
-    """A line whose slope is a random walk: over a time Δ, f′ changes by N(0, diffusivity · Δ).
+    """A random walk that is integrated `order` times; its last derivative is the walk.
+
+    With order 1 it is a line whose slope is a random walk: over a time Δ, f′ changes by
+    N(0, diffusivity · Δ).
 
     With Gaussian noise its posterior mean is the cubic smoothing spline, which goes on in straight
     lines beyond the data. `start` and `slope` are the variances of level and slope before data are
@@ -98,29 +108,66 @@ class IntegratedWiener(_Trend):
     diffusivity / (2 · slope), and the curvature to −f · slope / start: over a distance Δ that is a
     share of slope · Δ² / (2 · start).
 
+    With a higher order it is a parabola, a cubic, … whose highest derivative walks, and whose
+    posterior mean is the smoothing spline of degree 2 · order + 1. Nothing pulls it anywhere: at
+    the first observation the variances of f, f′, f″, … are start, slope, slope²/start, …, and from
+    there the equation runs in both directions. Forecasts go on as polynomials of degree `order`.
+
     >>> import stategp as sg
     >>> sg.kernels.IntegratedWiener(diffusivity=0.5)
     IntegratedWiener(diffusivity=0.5, start=fixed(1e+10), slope=fixed(1e+06))
+    >>> sg.kernels.IntegratedWiener(order=2).state_dim
+    3
     """
 
     diffusivity: Parameter
     start: Parameter
     slope: Parameter
+    order: int = eqx.field(static=True, default=1)
 
-    def __init__(self, *, diffusivity: Value = None, start: Value = None, slope: Value = None):
+    def __init__(
+        self,
+        *,
+        diffusivity: Value = None,
+        start: Value = None,
+        slope: Value = None,
+        order: Any = 1,
+    ):
+        self.order = whole_number("order", order)
+        if not 1 <= self.order <= HIGHEST_ORDER:
+            raise ValueError(
+                f"order must lie between 1 and {HIGHEST_ORDER}, got {order}; a random walk "
+                "that is not integrated is sg.kernels.Wiener"
+            )
         if (start is None) != (slope is None):
             given, other = ("slope", "start") if start is None else ("start", "slope")
             raise ValueError(
                 f"{given} is given but {other} is not: give the variances of the level (start) and "
                 "of the slope before data are seen, or neither, and fit makes both vague"
             )
-        self.diffusivity = positive(
-            "diffusivity", diffusivity, default=1.0, role="slope diffusivity"
-        )
-        self.start = held("start", start, default=1e10, role="start of a drifting line")
+        role: Any = "slope diffusivity" if self.order == 1 else f"diffusivity {self.order}"
+        self.diffusivity = positive("diffusivity", diffusivity, default=1.0, role=role)
+        vague, whose = (1e10, "drifting line") if self.order == 1 else (1e6, "curve")
+        opening: Any = f"start of a {whose}"
+        self.start = held("start", start, default=vague, role=opening)
         self.slope = held("slope", slope, default=1e6, role="start of a slope")
 
+    @property
+    def homogeneous(self) -> bool:
+        return self.order == 1
+
+    def _repr_fields(self) -> list[str]:
+        order = [f"order={self.order}"] if self.order > 1 else []
+        return [*super()._repr_fields(), *order]
+
     def stationary(self) -> Kernel:
+        if self.order > 1:
+            return IteratedWiener(
+                derived(self.diffusivity.value),
+                derived(self.start.value),
+                derived(self.slope.value),
+                self.order,
+            )
         start, slope = self.start.value, self.slope.value
         frequency = jnp.sqrt(slope / start)
         pull = self.diffusivity.value / (2 * slope)  # of the slope

@@ -8,6 +8,12 @@ from stategp._fitting._methods._additive_minibatches import AdditiveInMinibatche
 from stategp._fitting._methods._deep import DeepGradient, DeepNatural
 from stategp._fitting._methods._gradient import Gradient
 from stategp._fitting._methods._laplace import Laplace
+from stategp._fitting._methods._linearised import (
+    Extended,
+    GaussNewton,
+    PosteriorLinearisation,
+    Unscented,
+)
 from stategp._fitting._methods._logistic import Logistic
 from stategp._fitting._methods._mixed import MixedNatural
 from stategp._fitting._methods._mixed_first_order import MixedInMinibatches, MixedWithOptax
@@ -26,6 +32,10 @@ METHODS: tuple[type[Method], ...] = (
     Laplace,
     PowerEP,
     Logistic,
+    PosteriorLinearisation,
+    Extended,
+    Unscented,
+    GaussNewton,
     AdditiveNatural,
     AdditiveInMinibatches,
     MixedNatural,

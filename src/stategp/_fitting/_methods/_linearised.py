@@ -1,0 +1,270 @@
+"""Gaussian smoothing with linearised observations, iterated, on the same sites.
+
+Of a likelihood these methods know the mean μ(f) and variance R(f) of y. At each step they take
+y ≈ a·f + b + noise of variance Ω, where a, b and Ω depend on q as it is, and q becomes the exact
+posterior of that; a fixed point is the answer (García-Fernández, Svensson & Särkkä, 2017).
+
+    extended                  a = μ′(m), Ω = R(m): Taylor's line at the mean m of q
+    unscented                 the best line under q, by three sigma points
+    posterior_linearisation   the same by Gauss–Hermite quadrature
+    gauss_newton              the mode of p(f | y) by its true slopes, with μ′²/R as curvature
+
+The best line under q = N(m, v) has a = Cov(f, μ)/v, b = E μ − a m and Ω = E R + Var μ − a² v.
+"""
+
+import abc
+import dataclasses
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from stategp._arguments import as_number
+from stategp._data import Observations
+from stategp._fitting._method import Method
+from stategp._fitting._methods._laplace import refuse_several_latents
+from stategp._fitting._methods._natural import Natural
+from stategp._fitting._series import SeriesTask
+from stategp._inference import (
+    Geometry,
+    Latent,
+    Outcome,
+    States,
+    Step,
+    Stepwise,
+    Watch,
+    geometry,
+    prior_mean,
+    pseudo_data,
+    run,
+)
+from stategp._models import GP
+from stategp._posteriors import Posterior
+from stategp.chain import PairMarginals, Sites, sweep
+from stategp.likelihoods import Likelihood
+from stategp.parameters import to_vector
+
+Points = Float[Array, " points"]
+
+MOST_STEPS = 500
+STILL = 1e-9  # the largest relative change of a site that counts as none
+_HERMITE = 20  # nodes of quadrature
+
+
+class Line(NamedTuple):
+    """What an observation says about f: log p ≈ constant + linear · f − ½ precision · f²."""
+
+    linear: Points
+    precision: Points
+    constant: Points
+
+
+class At(NamedTuple):
+    """Where the observations are linearised."""
+
+    y: Points
+    extra: Points
+    mean: Points  # of f under q
+    variance: Points
+    residual: Points  # the part of it that the states leave open
+
+
+@dataclasses.dataclass(frozen=True)
+class Linearised(Method):
+    """One way to linearise; `damping` is the fraction of each update that is applied."""
+
+    damping: float = 0.7
+
+    name: ClassVar[str]
+    model: ClassVar[type] = GP
+    plain_bound: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        share = as_number(self.damping)
+        if share is None or not 0 < share <= 1:
+            raise ValueError(f"damping must lie in (0, 1], got {self.damping!r}")
+
+    @abc.abstractmethod
+    def line(self, likelihood: Likelihood, at: At) -> Line:
+        """The observations, linearised."""
+
+    def check(self, model: GP, data: Any) -> None:
+        refuse_several_latents(self.name, model)
+        if len(to_vector(model)) and not model.likelihood.conjugate:
+            raise ValueError(
+                f"method={self.name!r} finds f for given hyperparameters: learn them by another, "
+                "as in posterior = sg.fit(model, x, y), then "
+                f"sg.condition(posterior.model, x, y, method={self.name!r})"
+            )
+
+    def learn(self, models: list[GP], task: SeriesTask, warm: Any) -> Posterior:
+        if models[0].likelihood.conjugate:
+            return Natural().learn(models, task, None)
+        return self.infer(models[0], task, warm)
+
+    def infer(self, model: GP, task: SeriesTask, warm: Any) -> Posterior:
+        if model.likelihood.conjugate:  # y is linear in f
+            return Natural().infer(model, task, None)
+        guess = jnp.asarray(pseudo_data(model, task.data))
+        shape, state = starting_smoothing(model, task.data, task.inducing, guess)
+        search = _Smoothing(self, model, task, shape, state)
+        result = run(search, task.show, task.settings.keeper)
+        sites, marginals, evidence = smoothed(model, task.data, shape, search.best, self)
+        return task.posterior(model, (sites,), (marginals,), evidence, result, is_bound=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Extended(Linearised):
+    """Taylor's line at the mean of q."""
+
+    name = "extended"
+
+    def line(self, likelihood: Likelihood, at: At) -> Line:
+        def mean_of(f: Points) -> Points:
+            return likelihood.moments(f, at.extra)[0]
+
+        centre, slope = jax.jvp(mean_of, (at.mean,), (jnp.ones_like(at.mean),))
+        return _gaussian(at, slope, centre, likelihood.moments(at.mean, at.extra)[1])
+
+
+@dataclasses.dataclass(frozen=True)
+class PosteriorLinearisation(Linearised):
+    """The best line under q, by quadrature."""
+
+    name = "posterior_linearisation"
+    nodes: ClassVar[int] = _HERMITE
+
+    def line(self, likelihood: Likelihood, at: At) -> Line:
+        nodes, weights = np.polynomial.hermite_e.hermegauss(self.nodes)
+        t, w = (jnp.asarray(v)[:, None] for v in (nodes, weights / weights.sum()))
+        f = at.mean[None] + jnp.sqrt(at.variance)[None] * t
+        mean, spread = jax.vmap(lambda f: likelihood.moments(f, at.extra))(f)
+        centre = jnp.sum(w * mean, axis=0)
+        slope = jnp.sum(w * t * mean, axis=0) / jnp.sqrt(at.variance)
+        beyond = jnp.sum(w * (mean - centre[None] - slope[None] * (f - at.mean[None])) ** 2, axis=0)
+        return _gaussian(at, slope, centre, jnp.sum(w * spread, axis=0) + beyond)
+
+
+@dataclasses.dataclass(frozen=True)
+class Unscented(PosteriorLinearisation):
+    """The same by three sigma points."""
+
+    name = "unscented"
+    nodes: ClassVar[int] = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class GaussNewton(Linearised):
+    """True slopes of the log density at the mode, with the curvature of the extended smoother."""
+
+    name = "gauss_newton"
+
+    def line(self, likelihood: Likelihood, at: At) -> Line:
+        value, slope, _ = likelihood.slopes(at.y, at.mean, at.extra)
+        precision = Extended().line(likelihood, at._replace(residual=jnp.zeros(()))).precision
+        constant = value - slope * at.mean - precision * at.mean**2 / 2
+        return Line(slope + precision * at.mean, precision, constant)
+
+
+def _gaussian(at: At, slope: Points, centre: Points, noise: Points) -> Line:
+    """From y ≈ centre + slope · (f − mean) + noise, f itself spread around what states say."""
+    noise = noise + slope**2 * at.residual
+    seen = at.y - centre + slope * at.mean
+    constant = -(jnp.log(2 * jnp.pi * noise) + seen**2 / noise) / 2
+    return Line(slope * seen / noise, slope**2 / noise, constant)
+
+
+class Smoothing(NamedTuple):
+    """In between steps."""
+
+    linear: Points
+    precision: Points
+    change: Float[Array, ""]
+
+
+def _sweep(shape: Geometry, linear: Points, precision: Points) -> Any:
+    sites = shape.projections[0].gather(linear, precision, len(shape.transitions[0].A))
+    return sites, sweep(shape.transitions[0], sites)
+
+
+def _line(
+    model: GP, data: Observations, shape: Geometry, marginals: PairMarginals, method: Linearised
+) -> Line:
+    """The observations linearised at q, in terms of f without its mean function, and weighted."""
+    mean, variance = shape.projections[0].marginals(marginals)
+    residual = sum(shape.projections[0].residual, start=jnp.zeros(()))
+    shift = prior_mean(model, data.user_nodes)
+    at = At(data.y, data.extra, mean + shift, variance, residual.reshape(-1))
+    linear, precision, constant = method.line(model.likelihood, at)
+    constant = constant + linear * shift - precision * shift**2 / 2
+    line = Line(linear - precision * shift, precision, constant)
+    return Line(*(data.weights * part for part in line))
+
+
+@jax.jit
+def starting_smoothing(
+    model: GP, data: Observations, inducing: States, guess: Latent
+) -> tuple[Geometry, Smoothing]:
+    """From what y points at."""
+    shape = geometry(model, data.nodes, inducing)
+    start = data.expected(model.likelihood, guess, model.likelihood.guess_variance(guess))
+    precision = jnp.maximum(-2 * start.curvature, 0.0)
+    linear = start.slope + precision * (guess - prior_mean(model, data.user_nodes))
+    return shape, Smoothing(linear, precision, jnp.asarray(jnp.inf))
+
+
+@partial(jax.jit, static_argnames="method")
+def smoothing_step(
+    model: GP, data: Observations, shape: Geometry, state: Smoothing, method: Linearised
+) -> tuple[Smoothing, Float[Array, ""]]:
+    """One step, and the log p(y) of the observations as linearised before it."""
+    _, swept = _sweep(shape, state.linear, state.precision)
+    line = _line(model, data, shape, swept.marginals, method)
+    linear = state.linear + method.damping * (line.linear - state.linear)
+    precision = state.precision + method.damping * (line.precision - state.precision)
+    change = jnp.maximum(_relative(linear, state.linear), _relative(precision, state.precision))
+    return Smoothing(linear, precision, change), swept.log_normaliser + jnp.sum(line.constant)
+
+
+def _relative(new: Points, old: Points) -> Float[Array, ""]:
+    return jnp.max(jnp.abs(new - old)) / (1e-12 + jnp.max(jnp.abs(new)))
+
+
+@partial(jax.jit, static_argnames="method")
+def smoothed(
+    model: GP, data: Observations, shape: Geometry, state: Smoothing, method: Linearised
+) -> tuple[Sites, PairMarginals, Float[Array, ""]]:
+    """The sites, the pair marginals and log p(y)."""
+    sites, swept = _sweep(shape, state.linear, state.precision)
+    line = _line(model, data, shape, swept.marginals, method)
+    return sites, swept.marginals, swept.log_normaliser + jnp.sum(line.constant)
+
+
+class _Smoothing(Stepwise):
+    """Steps until the sites stand still."""
+
+    def __init__(
+        self, method: Linearised, model: GP, task: SeriesTask, shape: Geometry, first: Smoothing
+    ):
+        self.method, self.model, self.task = method, model, task
+        self.shape, self.first = shape, first
+        self.max_steps = task.settings.max_steps or MOST_STEPS
+        self.enough = task.settings.tolerance or STILL
+
+    def start(self) -> Smoothing:
+        return self.first
+
+    def step(self, state: Smoothing, number: int) -> Step:
+        new, value = smoothing_step(self.model, self.task.data, self.shape, state, self.method)
+        return Step(new, value, self.method.damping, known=new)
+
+    def judge(self, state: Smoothing, watch: Watch) -> Outcome | None:
+        if state.change <= self.enough:
+            return Outcome.converged
+        return Outcome.sites_moving if np.isnan(state.change) else None
+
+    def exhausted(self, watch: Watch) -> Outcome:
+        return Outcome.sites_moving

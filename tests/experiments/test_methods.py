@@ -1,0 +1,37 @@
+"""docs/inference.md says what docs/methods-run.json holds; the coverage that it measures is one."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import scipy.stats
+
+from stategp_experiments import methods
+
+DOCS = Path(__file__).parents[2] / "docs"
+ROWS = json.loads((DOCS / "methods-run.json").read_text())["results"]["summaries"]
+
+
+def test_the_table_is_that_of_the_stored_run():
+    text = (DOCS / "inference.md").read_text()
+    for row in ROWS:
+        line = (
+            f"| {row['data']} | `{row['method']}` | {row['nlpd']:.4f} "
+            f"| {100 * row['coverage']:.1f} % | {row['converged']} of {row['folds']} |"
+        )
+        assert line in text
+    assert len(ROWS) == 3 * len(methods.METHODS)
+
+
+def test_what_is_drawn_from_a_forecast_is_inside_as_often_as_it_says():
+    """Ranks of a discrete y are spread over its probability: 90 % of them, whatever the law."""
+    for law in (scipy.stats.poisson(0.7), scipy.stats.bernoulli(0.3), scipy.stats.norm(1.0, 2.0)):
+
+        def cdf(x, y, *, strict, law=law):
+            discrete = not hasattr(law.dist, "pdf")
+            return law.cdf(y - 1 if discrete and strict else y)
+
+        drawn = law.rvs(size=20_000, random_state=0).astype(float)
+        share = methods.inside(SimpleNamespace(cdf=cdf), drawn, drawn)
+        np.testing.assert_allclose(share, 0.9, atol=0.01)
