@@ -117,10 +117,11 @@ def fit_as_paper(series: Series, quick: bool) -> sg.DeepPosterior:
 def fit_staged(series: Series, quick: bool) -> sg.DeepPosterior:
     x, y = observed(series)
     posterior, steps = held_model(), 5 if quick else 80
-    for end in [0.0, *windows(quick)]:
-        # Observations outside of the window count next to nothing.
+    for number, end in enumerate(windows(quick)):
+        # Observations outside of the window count next to nothing. There is no stage without the
+        # second series: its warp would become the prior, and begin again anywhere.
         seen = [np.ones(len(x[0])), np.where(x[1] <= end, 1.0, 1e-6)]
-        length = 4 * steps if end == 0 else steps
+        length = steps if number else 4 * steps
         posterior = sg.fit(
             posterior, x, y, weights=seen, max_steps=length, step_size=0.1, optimiser=ADAM
         )
