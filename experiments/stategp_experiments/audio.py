@@ -167,8 +167,17 @@ def fill_gap(model: sg.GP, sound: Sound, missing: int, count: int) -> Gap:
         "RMSE of zero": float(np.sqrt(np.mean(truth**2))),
         "NLPD": nlpd(truth, mean[left_out], total),
         "NLPD of zero": nlpd(truth, 0.0, level),
+        "sd of f": uncertainty(np.sqrt(variance), left_out),
     }
     return Gap(sound, left_out, z, mean, variance, numbers)
+
+
+def uncertainty(deviation: np.ndarray, missing: np.ndarray) -> dict[str, float]:
+    """Mean standard deviation in the fifths of the missing stretch, and where nothing is missing."""
+    fifths = np.array_split(deviation[missing], 5)
+    names = ("first fifth", "second", "middle", "fourth", "last")
+    means = {name: float(np.mean(part)) for name, part in zip(names, fifths, strict=True)}
+    return means | {"elsewhere": float(np.mean(deviation[~missing]))}
 
 
 def nlpd(y, mean, variance) -> float:
@@ -198,6 +207,8 @@ def table(cells: list[Cell], gap: Gap) -> str:
             f" (paper: 4541), M = {numbers['M']} (paper: 318):",
             f"  RMSE {numbers['RMSE']:.3f}, predicting zero {numbers['RMSE of zero']:.3f};"
             f"  NLPD {numbers['NLPD']:.3f}, predicting zero {numbers['NLPD of zero']:.3f}",
+            "  mean sd of f: "
+            + ", ".join(f"{name} {sd:.3f}" for name, sd in numbers["sd of f"].items()),
             "",
             "The paper, of its own recording and in pictures only: the KL falls much faster with",
             "M for S²VGP; against the number of inducing variables SVGP is slightly ahead; S²VGP",
