@@ -173,7 +173,7 @@ def fill_gap(model: sg.GP, sound: Sound, missing: int, count: int) -> Gap:
 
 
 def uncertainty(deviation: np.ndarray, missing: np.ndarray) -> dict[str, float]:
-    """Mean standard deviation in the fifths of the missing stretch, and where nothing is missing."""
+    """Mean standard deviation in each fifth of the missing stretch, and elsewhere."""
     fifths = np.array_split(deviation[missing], 5)
     names = ("first fifth", "second", "middle", "fourth", "last")
     means = {name: float(np.mean(part)) for name, part in zip(names, fifths, strict=True)}
