@@ -86,8 +86,8 @@ def test_gradients_end_where_natural_gradients_do(climbed, best, data):
 
 def test_what_gradients_found_can_be_saved_and_sampled(climbed, data, tmp_path):
     x, _ = data
-    sg.save(climbed, tmp_path / "climbed.sgp")
-    loaded = sg.load(tmp_path / "climbed.sgp")
+    climbed.save(tmp_path / "climbed.stategp")
+    loaded = sg.load(tmp_path / "climbed.stategp")
     np.testing.assert_array_equal(loaded.predict_f(x)[1], climbed.predict_f(x)[1])
     samples = np.asarray(climbed.sample_f(0, x[:3], 20_000))
     mean, variance = climbed.predict_f(x[:3])
