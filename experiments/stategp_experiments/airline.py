@@ -1,14 +1,17 @@
 """Airline delays (paper, section 4.3): an additive model of eight inputs.
 
     stategp-experiments airline [--quick] [--sizes 10000 100000 1000000 all] [--repeats 10 3 3 3]
+                                [--from FOLDER]
 
 Repeat i of size n: seed n + i, all rows permuted, the first n taken, 2/3 to train and 1/3 to test;
 y standardised and every input scaled to [0, 1] on the training rows. Matérn-3/2 for each input, all
-hyperparameters learned: by Adam on everything and by Adam with natural gradients on q (both in
-minibatches of 10,000), by L-BFGS with all rows in every step (ours), and by variational Fourier
-features. The paper's largest size is 6 million rows of the whole year, ours 2 million of its first
-four months. Runs that are in the results file with the same settings are not repeated. Then
-why Adam can fail (`airline_starts`).
+hyperparameters learned: by Adam on everything and by Adam with natural gradients on q (as in the
+paper: rates of 0.01, minibatches of 10,000 from a million rows on, else all rows), by the latter
+with the library's own rates, by L-BFGS with all rows in every step (ours), and by variational
+Fourier features. The paper's largest size is 6 million rows of the whole year, ours 2 million of
+its first four months. Runs that are in the results file with the same settings are not repeated.
+Then why Adam can fail (`airline_starts`). `--from` computes nothing: it collects the files of
+single runs (`python -m stategp_experiments.airline_run`).
 """
 
 import json
@@ -56,7 +59,8 @@ def split(flights, count: int, repeat: int):
     return x[:train], y[:train], x[train:], y[train:]
 
 
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")  # told apart by everyone
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#56B4E9", "#CC79A7")  # told apart by everyone
+STEPPING = ("Adam", "Adam + natural", "our rates")
 KEY = ("method", "rows", "repeat", "most_steps")
 
 
@@ -195,26 +199,55 @@ def main(arguments: list[str]) -> None:
     parser = studies.parser(__doc__, quick="10,000 rows, one repeat, few steps")
     parser.add_argument("--sizes", nargs="+", default=["10000", "100000", "1000000", "all"])
     parser.add_argument("--repeats", type=int, nargs="+", default=[10, 3, 3, 3])
+    parser.add_argument("--from", type=Path, dest="folder", help="collect single runs")
     options = parser.parse_args(arguments)
+    suffix = "_quick" if options.quick else ""
+    if options.folder is not None:
+        rows, about = studies.collect(options.folder)
+        starts = [row for row in rows if "start" in row]
+        _finish(_in_order([row for row in rows if "start" not in row]), options.output, suffix)
+        studies.write(rows, options.output / "airline.json", about)
+        if starts:
+            _finish_starts(_starts_in_order(starts), options.output, suffix)
+        return
     flights = sg.data.airline()
+    plan, steps = _plan(flights, options)
+    rows, posterior = study(flights, plan, steps, options.output / f"airline{suffix}.json")
+    _finish(rows, options.output, suffix)
+    if posterior is not None:
+        draw(posterior, options.output / f"airline{suffix}.png")
+    count, looks = (10_000, [20, 60]) if options.quick else (100_000, airline_starts.STEPS)
+    starts = airline_starts.study(flights.names, *split(flights, count, 0), steps=looks)
+    studies.write(starts, options.output / f"airline_starts{suffix}.json")
+    _finish_starts(starts, options.output, suffix)
+
+
+def _plan(flights, options) -> tuple[list[tuple[int, int]], dict[str, int]]:
+    """Sizes with their numbers of repeats, and how many steps each method may take."""
+    if options.quick:
+        return [(10_000, 1)], {"VFF": 30, "all rows": 20} | dict.fromkeys(STEPPING, 100)
     sizes = [len(flights.y) if size == "all" else int(float(size)) for size in options.sizes]
     repeats = options.repeats * len(sizes) if len(options.repeats) == 1 else options.repeats
     if len(repeats) < len(sizes):
         raise ValueError(f"{len(sizes)} sizes but {len(repeats)} numbers of repeats")
-    plan, suffix = list(zip(sizes, repeats, strict=False)), ""
     steps = {method: most for method, (_, most) in METHODS.items()}
-    if options.quick:
-        plan, suffix = [(10_000, 1)], "_quick"
-        steps = {"VFF": 30, "Adam": 100, "Adam + natural": 100, "all rows": 20}
-    rows, posterior = study(flights, plan, steps, options.output / f"airline{suffix}.json")
+    return list(zip(sizes, repeats, strict=False)), steps
+
+
+def _finish(rows: list[dict], output: Path, suffix: str) -> None:
     print(table(rows))
-    boxes(rows, options.output / f"airline_boxes{suffix}.png")
-    if posterior is not None:
-        draw(posterior, options.output / f"airline{suffix}.png")
-    count, adam = (10_000, 60) if options.quick else (100_000, 1_500)
-    starts = airline_starts.study(
-        flights.names, *split(flights, count, 0), steps=adam, every=adam // 15
-    )
+    boxes(rows, output / f"airline_boxes{suffix}.png")
+
+
+def _finish_starts(starts: list[dict], output: Path, suffix: str) -> None:
     print(airline_starts.table(starts))
-    airline_starts.picture(starts, options.output / f"airline_starts{suffix}.png")
-    studies.write(starts, options.output / f"airline_starts{suffix}.json")
+    airline_starts.picture(starts, output / f"airline_starts{suffix}.png")
+
+
+def _in_order(rows: list[dict]) -> list[dict]:
+    names = list(METHODS)
+    return sorted(rows, key=lambda row: (row["rows"], names.index(row["method"]), row["repeat"]))
+
+
+def _starts_in_order(rows: list[dict]) -> list[dict]:
+    return sorted(rows, key=lambda row: (row["method"] != "Adam", -row["start"], row["steps"]))

@@ -7,16 +7,16 @@ has fallen. The mean hardly depends on s, so the MSE looks finished while the NL
 L-BFGS with all rows takes the same start to the optimum.
 """
 
-import time
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from stategp_experiments import additive_adam, studies
-from stategp_experiments.airline_methods import BATCH, model, with_all_rows
+from stategp_experiments import studies
+from stategp_experiments.airline_methods import with_adam, with_all_rows
 
 STARTS = (1.0, 0.1, 0.01, 0.001)
+STEPS = (50, 100, 200, 400, 800, 1500)
 
 
 def scores(mean, variance, noise: float, y) -> dict:
@@ -25,26 +25,28 @@ def scores(mean, variance, noise: float, y) -> dict:
     return {"mse": float(errors.mean()), "nlpd": float(costs.mean()), "worst": float(costs.max())}
 
 
-def study(names, x, y, x_test, y_test, *, steps: int, every: int) -> list[dict]:
-    """Adam from each start, looked at now and then, and all rows at once from the lowest."""
-    rows = []
-    for start in STARTS:
-        search, first = additive_adam.begin(model(names, start), x, y)
+def study(names, x, y, x_test, y_test, *, steps) -> list[dict]:
+    """Adam from each start with so many steps, and all rows at once from the lowest."""
+    rows = [
+        one_start(names, x, y, x_test, y_test, start=start, steps=number)
+        for start in STARTS
+        for number in steps
+    ]
+    return [*rows, all_rows(names, x, y, x_test, y_test)]
 
-        def look(number, everything, start=start, search=search):
-            if (number + 1) % every:
-                return
-            noise = float(search.hyperparameters(everything).likelihood.variance)
-            mean, variance = additive_adam.predict(search, everything, x_test)
-            row = {"method": "Adam", "start": start, "steps": number + 1, "noise": noise}
-            rows.append(row | scores(mean, variance, noise, y_test))
 
-        began = time.perf_counter()
-        additive_adam.learn(search, first, steps=steps, batch_size=BATCH, watch=look)
-        print(f"Adam from noise {start}: {time.perf_counter() - began:.0f} s", flush=True)
+def one_start(names, x, y, x_test, y_test, *, start: float, steps: int) -> dict:
+    """Adam from one start. Runs with fewer steps are the first part of those with more."""
+    found = with_adam(names, x, y, x_test, steps, noise=start)
+    row = {"method": "Adam", "start": start, "steps": found.steps, "noise": found.noise}
+    return row | scores(found.mean, found.variance, found.noise, y_test)
+
+
+def all_rows(names, x, y, x_test, y_test) -> dict:
+    """L-BFGS from the lowest start."""
     found = with_all_rows(names, x, y, x_test, 500, noise=STARTS[-1])
     row = {"method": "all rows", "start": STARTS[-1], "steps": found.steps, "noise": found.noise}
-    return [*rows, row | scores(found.mean, found.variance, found.noise, y_test)]
+    return row | scores(found.mean, found.variance, found.noise, y_test)
 
 
 def table(rows: list[dict]) -> str:

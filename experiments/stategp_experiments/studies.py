@@ -45,14 +45,29 @@ def save(figure, path: Path) -> None:
     print(f"picture: {path.with_suffix('.png')} and .pdf", flush=True)
 
 
-def write(numbers, path: Path) -> None:
-    """Numbers as JSON, with the date, the machine and the versions they came from."""
+def write(numbers, path: Path, about: dict | None = None) -> None:
+    """Numbers as JSON, with the date, the machine and the versions they came from.
+
+    `about` says so instead for numbers that come from elsewhere.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    whole = {"date": f"{datetime.datetime.now():%Y-%m-%d %H:%M}"} | machine()
+    whole = about or {"date": f"{datetime.datetime.now():%Y-%m-%d %H:%M}"} | machine()
     text = json.dumps(whole | {"results": numbers}, indent=1, default=_plain)
     with replacing(path) as file:
         file.write(text.encode())
     print(f"numbers: {path}", flush=True)
+
+
+def collect(folder: Path) -> tuple[list[dict], dict]:
+    """The numbers that several runs wrote into a folder, and what they came from."""
+    rows, about = [], {}
+    for path in sorted(folder.glob("*.json")):
+        whole = json.loads(path.read_text())
+        rows += whole.pop("results")
+        about = whole
+    if not rows:
+        raise ValueError(f"no results of runs (*.json) in {folder}")
+    return rows, about
 
 
 def machine() -> dict:

@@ -3,12 +3,11 @@
 import json
 from typing import NamedTuple
 
-import jax
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from stategp_experiments import additive_adam, airline, airline_methods, airline_starts
+from stategp_experiments import airline, airline_methods, airline_starts
 
 
 class Flights(NamedTuple):
@@ -47,21 +46,15 @@ def test_scores_are_those_of_normal_densities():
     assert found["mse"] == pytest.approx(np.mean((y - mean) ** 2))
 
 
-def test_adam_starts_at_the_prior_and_climbs(flights):
-    x, y, x_test, _ = airline.split(flights, 300, 0)
-    start = airline_methods.model(flights.names)
-    search, first = additive_adam.begin(start, x, y)
-    bound = jax.jit(lambda v: additive_adam.bound(v, search, search.table))
-    # q is the prior: the divergence is zero and f has the priors' variances everywhere.
-    variances = sum(float(kernel.variance.value) for kernel in search.model.kernels)
-    level = float(np.mean(y))
-    wanted = norm(level, 1.0).logpdf(y).sum() - len(y) * variances / 2
-    assert float(bound(first)) == pytest.approx(wanted)
-    mean, variance = additive_adam.predict(search, first, x_test)
-    np.testing.assert_allclose(mean, level, atol=1e-12)
-    np.testing.assert_allclose(variance, variances)
-    last = additive_adam.learn(search, first, steps=60, batch_size=100, rate=0.05)
-    assert float(bound(last)) > float(bound(first)) + 30
+@pytest.mark.parametrize("method", ["Adam", "Adam + natural"])
+def test_the_papers_schemes_climb_from_the_prior(flights, method, monkeypatch):
+    x, y, x_test, y_test = airline.split(flights, 300, 0)
+    monkeypatch.setattr(airline_methods, "PLACES", np.linspace(0, 1, 7))
+    learn = airline_methods.METHODS[method][0]
+    found = learn(flights.names, x, y, x_test, 200)
+    assert airline_starts.scores(found.mean, found.variance, found.noise, y_test)["mse"] < 0.7
+    assert found.bound > norm(0, 1).logpdf(y).sum()  # without effects
+    assert found.steps <= 200
 
 
 def test_the_study_writes_and_resumes(flights, tmp_path, monkeypatch, capsys):
@@ -102,3 +95,16 @@ def test_starts_are_tabled_by_their_last_look(tmp_path):
     assert "1.250" in text
     airline_starts.picture(rows, tmp_path / "starts.png")
     assert (tmp_path / "starts.pdf").exists()
+
+
+def test_single_runs_are_collected(tmp_path):
+    row = {"method": "Adam", "rows": 10_000, "repeat": 1, "mse": 0.9, "nlpd": 1.4, "seconds": 1.0}
+    for repeat in range(2):
+        name = tmp_path / "runs" / f"{repeat}.json"
+        airline.studies.write([row | {"repeat": 1 - repeat}], name, {"processor": "another"})
+    airline.main(["--from", str(tmp_path / "runs"), "--output", str(tmp_path)])
+    stored = json.loads((tmp_path / "airline.json").read_text())
+    assert stored["processor"] == "another"
+    assert [one["repeat"] for one in stored["results"]] == [1, 0]
+    with pytest.raises(ValueError, match="no results of runs"):
+        airline.main(["--from", str(tmp_path / "nothing"), "--output", str(tmp_path)])

@@ -86,6 +86,9 @@ def test_a_missing_stretch_is_filled(model, sound):
     assert gap.numbers["NLPD"] < gap.numbers["NLPD of zero"]
     inside = gap.variance[gap.missing]  # most uncertain far from both ends
     assert inside[20:40].max() > 2 * inside[[0, -1]].max()
+    sd = gap.numbers["sd of f"]
+    assert sd["middle"] == pytest.approx(np.sqrt(inside[24:36]).mean())
+    assert sd["elsewhere"] < sd["first fifth"] < sd["middle"] > sd["last"]
 
 
 def test_what_the_command_leaves(cells, model, sound, tmp_path, monkeypatch, capsys):

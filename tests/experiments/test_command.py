@@ -16,8 +16,16 @@ from stategp_experiments import studies
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(stategp_experiments.__file__).parent
-SHARED = {"__init__", "__main__", "studies", "folds", "baselines", "fourier", "additive_adam"}
-PARTS = {"airline_methods", "airline_starts"}
+SHARED = {"__init__", "__main__", "studies", "folds", "baselines", "fourier"}
+PARTS = {
+    "airline_methods",
+    "airline_run",
+    "airline_starts",
+    "time_warp_run",
+    "time_warp_schedules",
+    "time_warp_scores",
+    "time_warp_truth",
+}
 
 
 def run(monkeypatch, *arguments):

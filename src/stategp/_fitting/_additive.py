@@ -44,7 +44,7 @@ class AdditiveTask(Task):
         settings: Settings,
         show: Progress,
     ) -> "AdditiveTask":
-        layout, table = lay_out(model, observed, inducing)
+        layout, table = lay_out(model, observed, inducing, pads=settings.method.pads)
         return AdditiveTask(settings, show, observed, inducing, layout, table)
 
     @property
@@ -63,7 +63,8 @@ class AdditiveTask(Task):
             return None
         names = dict(zip(model.names, kernels, strict=True))
         model = AdditiveGP(names, model.likelihood, model.mean)
-        layout, table = lay_out(model, self.observed, self.inducing)
+        pads = self.settings.method.pads
+        layout, table = lay_out(model, self.observed, self.inducing, pads=pads)
         return model, dataclasses.replace(self, layout=layout, table=table)
 
     def posterior(self, model: AdditiveGP, q: Q, result: FitResult | None) -> AdditivePosterior:

@@ -100,7 +100,8 @@ def condition(
         optimiser: "lbfgs", "adam", or any Optax optimiser; for `fit` and for method="gradient".
             By default L-BFGS, or Adam with minibatches.
         batch_size: observations per step; by default all of them.
-        step_size: step size of the natural gradient in minibatches: a number, or an Optax schedule.
+        step_size: step size of the natural gradient in minibatches (additive models: whenever an
+            Optax optimiser moves the hyperparameters): a number, or an Optax schedule.
         seed: seed of the minibatches.
         max_steps: the maximum number of steps.
         tolerance: when to stop. Inference: how little q moves, in nats per observation (EP: the

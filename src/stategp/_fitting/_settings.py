@@ -92,7 +92,8 @@ def choose_settings(
     if step_size is not None and not method.takes_step_size:
         raise ValueError(
             "step_size is the step size of natural gradients in minibatches and needs batch_size "
-            "and method='natural'; without minibatches steps are as long as the bound allows"
+            "and method='natural' (additive models: an Optax optimiser and method='natural'); "
+            "otherwise steps are as long as the bound allows"
         )
     if starts > 1 and not method.takes_starts:
         raise ValueError(

@@ -70,13 +70,17 @@ Layout = tuple[Group, ...]
 
 
 def lay_out(
-    model: AdditiveGP, observed: Observed, inducing: list[np.ndarray]
+    model: AdditiveGP, observed: Observed, inducing: list[np.ndarray], *, pads: bool = True
 ) -> tuple[Layout, Table]:
-    """Which components go together, and the data in the order of the groups."""
+    """Which components go together, and the data in the order of the groups.
+
+    If `pads`, the last inducing point of a component is repeated to one of few sizes.
+    """
     alike: dict[Any, list[int]] = {}
     for i, kernel in enumerate(model.kernels):
         structure = jax.tree.structure(kernel), tuple(np.shape(v) for v in jax.tree.leaves(kernel))
-        sizes = _size(len(observed.inputs[i].nodes)), _size(len(inducing[i]))
+        states = len(inducing[i])
+        sizes = _size(len(observed.inputs[i].nodes)), _size(states) if pads else states
         alike.setdefault((structure, sizes), []).append(i)
     groups, order, node_counts = [], [], []
     for (_, (nodes, states)), members in alike.items():
@@ -103,6 +107,14 @@ class NodeSites(eqx.Module):
         """(1 − step) self + step other: a natural-gradient step."""
         mixed: NodeSites = jax.tree.map(lambda a, b: (1 - step) * a + step * b, self, other)
         return mixed
+
+
+AnySites = NodeSites | tuple[Sites, ...]  # at the nodes, or on pairs of states group by group
+
+
+def may_be_negative(model: AdditiveGP, sites: AnySites) -> bool:
+    """Whether precisions of the sites may be: those of ξ are whatever q has beyond the prior."""
+    return not (isinstance(sites, NodeSites) and model.likelihood.log_concave)
 
 
 class Shape(NamedTuple):
@@ -146,8 +158,10 @@ def flatten(parts: list[Array]) -> Flat:
     return jnp.concatenate([part.reshape(-1) for part in parts])
 
 
-def chain_sites(layout: Layout, shape: Shape, sites: NodeSites) -> tuple[Sites, ...]:
-    """Sites on pairs of states, from those at the nodes."""
+def chain_sites(layout: Layout, shape: Shape, sites: AnySites) -> tuple[Sites, ...]:
+    """Sites on pairs of states, from those at the nodes where they are such."""
+    if not isinstance(sites, NodeSites):
+        return sites
     linear, precision = (_groups(layout, v) for v in (sites.linear, sites.precision))
     return tuple(
         jax.vmap(lambda p, a, b, n=group.inducing.shape[1] + 1: p.gather(a, b, n))(p, a, b)
@@ -297,18 +311,18 @@ def additive_evaluate(
     table: Table,
     layout: Layout,
     shape: Shape,
-    sites: NodeSites,
+    sites: AnySites,
     *,
     alone: bool = False,
     target: bool = True,
 ) -> Q:
     """The bound at prior × sites. NaN where that is not a Gaussian.
 
-    The target is where all components go jointly, or, if `alone`, each as if the others stayed.
+    The target is where all components go jointly, or, if `alone`, each as if the others stayed; it
+    starts from sites at the nodes.
     """
     group_sites = chain_sites(layout, shape, sites)
-    indefinite = not model.likelihood.log_concave
-    swept = sweep_all(shape, group_sites, indefinite)
+    swept = sweep_all(shape, group_sites, may_be_negative(model, sites))
     marginals = tuple(one.marginals for one in swept)
     mean, variance = node_moments(shape, marginals)
     full_mean = level(model) + table.spread(mean)
@@ -317,7 +331,7 @@ def additive_evaluate(
     wanted = sites
     if alone:
         wanted = sites_alone(table, mean, data_terms)
-    elif target:
+    elif target and isinstance(sites, NodeSites):
         wanted = joint_sites(model, table, layout, shape, mean, data_terms, sites.linear)
     parts = [data_terms.value]
     for one, site in zip(swept, group_sites, strict=True):
@@ -440,8 +454,8 @@ def additive_steps(
 
 
 @jax.jit
-def additive_bound(model: AdditiveGP, table: Table, layout: Layout, sites: NodeSites) -> Q:
-    """The bound of given sites, which are those of minibatches."""
+def additive_bound(model: AdditiveGP, table: Table, layout: Layout, sites: AnySites) -> Q:
+    """The bound of given sites, which are those of minibatches or of gradients."""
     shape = additive_geometry(model, layout)
     return additive_evaluate(model, table, layout, shape, sites, target=False)
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from stategp._data import Table
 from stategp._inference._additive import (
+    AnySites,
     Flat,
     Layout,
     NodeSites,
@@ -18,6 +19,7 @@ from stategp._inference._additive import (
     chain_sites,
     flatten,
     level,
+    may_be_negative,
     node_moments,
     stacked,
     sweep_all,
@@ -37,24 +39,29 @@ class Averages(NamedTuple):
 
 
 @jax.jit
-def averages(model: AdditiveGP, table: Table, layout: Layout, sites: NodeSites) -> Averages:
+def averages(model: AdditiveGP, table: Table, layout: Layout, sites: AnySites) -> Averages:
     """What q knows of the average of each component over the data."""
     shape = additive_geometry(model, layout)
     share = table.collect(table.weights) / table.total
-    indefinite = not model.likelihood.log_concave
+    indefinite = may_be_negative(model, sites)
+    own = chain_sites(layout, shape, sites)
+    shared_out = chain_sites(layout, shape, NodeSites(share, jnp.zeros_like(share)))
 
-    def swept_with(linear: Flat) -> tuple[tuple[PairMarginals, ...], Flat]:
-        group_sites = chain_sites(layout, shape, NodeSites(linear, sites.precision))
+    def swept_with(linear: tuple[Array, ...]) -> tuple[tuple[PairMarginals, ...], Flat]:
+        parts = zip(own, linear, strict=True)
+        group_sites = tuple(Sites(part, site.precision) for site, part in parts)
         marginals = tuple(one.marginals for one in sweep_all(shape, group_sites, indefinite))
         return marginals, node_moments(shape, marginals)[0]
 
     # A linear term moves the mean by what it has in common with everything.
-    marginals, (mean, shared) = jax.vmap(swept_with)(jnp.stack([sites.linear, share]))
+    both = zip(own, shared_out, strict=True)
+    linear = tuple(jnp.stack([site.linear, other.linear]) for site, other in both)
+    marginals, (mean, shared) = jax.vmap(swept_with)(linear)
     covariances = jax.tree.map(lambda leaf: leaf[1], marginals)
     ends = zip(table.first[:-1], table.first[1:], strict=True)
     sums = [(jnp.vdot(share[a:b], mean[a:b]), jnp.vdot(share[a:b], shared[a:b])) for a, b in ends]
     means, variances = (jnp.stack(part) for part in zip(*sums, strict=True))
-    return Averages(means, variances, covariances, chain_sites(layout, shape, sites))
+    return Averages(means, variances, covariances, own)
 
 
 @functools.partial(jax.jit, static_argnames="centred")
@@ -62,7 +69,7 @@ def joint_corrections(
     model: AdditiveGP,
     table: Table,
     layout: Layout,
-    sites: NodeSites,
+    sites: AnySites,
     x: Float[Array, "components points"],
     seen: Float[Array, " components"],
     *,
@@ -77,7 +84,7 @@ def joint_corrections(
     """
     shape = additive_geometry(model, layout)
     group_sites = chain_sites(layout, shape, sites)
-    swept = sweep_all(shape, group_sites, not model.likelihood.log_concave)
+    swept = sweep_all(shape, group_sites, may_be_negative(model, sites))
     mean, variance = node_moments(shape, tuple(one.marginals for one in swept))
     rows = level(model) + table.spread(mean), table.spread(variance)
     weights = jnp.maximum(-2 * table.expected(model.likelihood, *rows).curvature, 0.0)

@@ -15,6 +15,7 @@ from stategp._inference import (
     NodeSites,
     joint_corrections,
     level,
+    may_be_negative,
 )
 from stategp._models import AdditiveGP
 from stategp._posteriors._at_points import predict
@@ -23,6 +24,7 @@ from stategp._posteriors._pointwise import Points
 from stategp._posteriors._prediction import Chain, Predicts, sample
 from stategp._posteriors._states import Strand
 from stategp._runtime import as_count, as_key, on_device, refuse_traced
+from stategp.chain import Sites
 
 _TOGETHER = 64  # points whose joint variances are solved for at once
 
@@ -32,7 +34,7 @@ class Training(NamedTuple):
 
     table: Table
     layout: Layout
-    sites: NodeSites
+    sites: NodeSites | tuple[Sites, ...]  # at the nodes; of method="gradient", on pairs of states
 
 
 class AdditivePosterior(Predicts):
@@ -110,7 +112,7 @@ class AdditivePosterior(Predicts):
         """
         columns = self._relative(x, name="x")
         others = columns if x2 is None else self._relative(x2, name="x2")
-        negative = not self.model.likelihood.log_concave
+        negative = may_be_negative(self.model, self.training.sites)
         total = jnp.zeros((len(columns[0]), len(others[0])))
         for chain, first, second in zip(self.chains, columns, others, strict=True):
             row = chain.model.kernels[0].emission()[None]
@@ -130,7 +132,7 @@ class AdditivePosterior(Predicts):
         count, columns = as_count(num_samples), self._relative(x_new)
         if count == 0 or len(columns[0]) == 0:
             return jnp.zeros((count, len(columns[0])))
-        negative = not self.model.likelihood.log_concave
+        negative = may_be_negative(self.model, self.training.sites)
         total = np.full((count, len(columns[0])), np.asarray(self._level))
         for number, (chain, x) in enumerate(zip(self.chains, columns, strict=True)):
             chain_key = jax.random.fold_in(as_key(key), number)

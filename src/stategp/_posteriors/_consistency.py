@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from stategp._data import ORDER, GaussianSums, Observations, Summary, Table
-from stategp._inference import ChainSites, no_group_sites
+from stategp._inference import ChainSites, NodeSites, no_group_sites
 from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._deep import DeepPosterior
 from stategp._posteriors._mixed import MixedPosterior
@@ -59,8 +59,14 @@ def check_table(table: Table) -> None:
 
 
 def check_training(training: Training) -> None:
-    """A site for each node."""
+    """A site for each node, or for each interval between inducing points."""
     nodes = training.table.first[-1]
+    if not isinstance(training.sites, NodeSites):
+        shapes = [group.inducing.shape for group in training.layout]
+        found = [site.linear.shape[:2] for site in training.sites]
+        if found != [(members, states + 1) for members, states in shapes]:
+            raise ValueError(f"it has sites of shapes {found} for inducing points of {shapes}")
+        return
     for part in (training.sites.linear, training.sites.precision):
         if part.shape != (nodes,):
             raise ValueError(f"it has sites of shape {part.shape} for {nodes} values of inputs")

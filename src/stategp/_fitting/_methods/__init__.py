@@ -4,7 +4,8 @@ from typing import Any
 
 from stategp._fitting._method import Method
 from stategp._fitting._methods._additive import AdditiveNatural
-from stategp._fitting._methods._additive_minibatches import AdditiveInMinibatches
+from stategp._fitting._methods._additive_first_order import AdditiveFirstOrder
+from stategp._fitting._methods._additive_gradient import AdditiveGradient
 from stategp._fitting._methods._deep import DeepGradient, DeepNatural
 from stategp._fitting._methods._gradient import Gradient
 from stategp._fitting._methods._laplace import Laplace
@@ -37,7 +38,8 @@ METHODS: tuple[type[Method], ...] = (
     Unscented,
     GaussNewton,
     AdditiveNatural,
-    AdditiveInMinibatches,
+    AdditiveFirstOrder,
+    AdditiveGradient,
     MixedNatural,
     MixedWithOptax,
     MixedInMinibatches,

@@ -144,17 +144,19 @@ def moved_model(model: Any, task: Any, state: Moving) -> Any:
 
 
 def ascent_in_batches(task: Any, start: Moving, take: Any) -> Ascent:
-    """A step for every minibatch.
+    """A step for every minibatch, or for all data.
 
-    `take` is given where it stands, the numbers of a batch, and the size of the natural step.
+    `take` is given where it stands, the numbers of a batch (None: all data), and the size of the
+    natural step.
     """
     settings, count = task.settings, task.count
-    batch_size = min(settings.batch_size, count)
+    batch_size = min(settings.batch_size or count, count)
     batches = Batches(count, batch_size, settings.seed)
 
     def step(state: Moving, number: int) -> tuple[Moving, Any, Any]:
         size = jnp.asarray(settings.step_size(number), dtype=float)
-        new, value = take(state, jnp.asarray(batches.at(number)), size)
+        at = None if settings.batch_size is None else jnp.asarray(batches.at(number))
+        new, value = take(state, at, size)
         return new, value, size
 
     max_steps = settings.learning_steps
@@ -164,7 +166,7 @@ def ascent_in_batches(task: Any, start: Moving, take: Any) -> Ascent:
         max_steps=max_steps,
         window=min(max(50, -(-count // batch_size)), max(max_steps // 3, 1)),
         enough=(settings.tolerance or 1e-5) * count,
-        noisy=True,
+        noisy=settings.batch_size is not None,
         stop_early=settings.tolerance is not None,
     )
 

@@ -19,8 +19,19 @@ from jaxtyping import Array, Bool, Float, Int
 from stategp._arguments import as_number
 from stategp._data import Observations
 from stategp._fitting._method import Collapsing
+from stategp._fitting._methods._interval_ep import sharing_step, starting_sharing
 from stategp._fitting._methods._laplace import refuse_several_latents
 from stategp._fitting._methods._natural import Natural
+from stategp._fitting._methods._power_ep_sites import (
+    Evidence,
+    Points,
+    cavities,
+    evidence_of,
+    first_factors,
+    matched,
+    relative_change,
+    sweep_factors,
+)
 from stategp._fitting._series import SeriesTask
 from stategp._inference import (
     Geometry,
@@ -31,24 +42,17 @@ from stategp._inference import (
     Stepwise,
     Watch,
     geometry,
-    prior_mean,
     pseudo_data,
-    rounding_of,
     run,
-    unless_lost,
 )
 from stategp._models import GP
 from stategp._posteriors import Posterior
 from stategp._runtime import on_device
-from stategp.chain import PairMarginals, Sites, sweep
-from stategp.parameters import log_prior, with_vector
-
-Points = Float[Array, " points"]
+from stategp.chain import PairMarginals, Sites
+from stategp.parameters import log_prior, to_vector, with_vector
 
 MOST_STEPS = 500
 STILL = 1e-9  # the largest relative change of a site that counts as none
-_LEAST = 1e-10  # of the precision of q, in a cavity; less is lost to rounding
-_EPS = float(np.finfo(float).eps)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,13 +61,17 @@ class PowerEP(Collapsing):
 
     `damping` is the fraction of each update that is applied; smaller values are slower and safer.
 
+    With ``sites="interval"`` the observations between two inducing points share one site: what is
+    kept does not grow with the data. It is for `sg.condition`; hyperparameters are not learned.
+
     >>> import stategp as sg
     >>> sg.PowerEP(power=0.5)
-    PowerEP(power=0.5, damping=0.7)
+    PowerEP(power=0.5, damping=0.7, sites='observation')
     """
 
     power: float = 1.0
     damping: float = 0.7
+    sites: str = "observation"
 
     name, model = "ep", GP
     plain_bound = False
@@ -74,11 +82,18 @@ class PowerEP(Collapsing):
             raise ValueError(
                 f"power and damping must lie in (0, 1], got {self.power!r} and {self.damping!r}"
             )
+        if self.sites not in ("observation", "interval"):
+            raise ValueError(f"sites must be 'observation' or 'interval', got {self.sites!r}")
 
     def check(self, model: GP, data: Any) -> None:
         refuse_several_latents(self.name, model)
         if np.any(np.asarray(data.weights) != 1):
             raise ValueError("method='ep' does not take weights; use method='natural'")
+        if self.sites == "interval" and len(to_vector(model)) > 0:
+            raise ValueError(
+                "sg.PowerEP(sites='interval') finds q for hyperparameters as they are: use "
+                "sg.condition, or learn them with sites='observation' or method='natural' first"
+            )
 
     def objective(self, model: GP, task: SeriesTask, warm: Any) -> Any:
         if task.exact(model):
@@ -89,11 +104,15 @@ class PowerEP(Collapsing):
         if task.exact(model):
             return Natural().infer(model, task, None)
         guess = jnp.asarray(pseudo_data(model, task.data))
-        shape, state = starting_propagation(model, task.data, task.inducing, guess)
-        search = _Propagation(self, model, task, shape, state)
+        shared = self.sites == "interval"
+        start: Any = starting_sharing if shared else starting_propagation
+        shape, first = start(model, task.data, task.inducing, guess)
+        search = _Propagation(self, model, task, shape, first)
         result = run(search, task.show, task.settings.keeper)
         state, evidence = search.best[0], search.best[1].value
-        sites, marginals = propagated(model, shape, state)
+        sites, marginals = (
+            (state.sites, state.marginals) if shared else propagated(model, shape, state)
+        )
         if search.best[1].lost:
             evidence = jnp.nan
         return task.posterior(model, (sites,), (marginals,), evidence, result, is_bound=False)
@@ -109,59 +128,11 @@ class Propagating(NamedTuple):
     change: Float[Array, ""]
 
 
-class Evidence(NamedTuple):
-    """EP's approximation of log p(y), and whether rounding may have cost too much of it."""
-
-    value: Float[Array, ""]
-    lost: Bool[Array, ""]
-
-
-class _Cavity(NamedTuple):
-    mean: Points
-    variance: Points  # of what the states predict
-    residual: Points  # of f around that
-    left: Points  # the share of the precision of q that is not the site's
-
-
-def _sweep(model: GP, shape: Geometry, linear: Points, precision: Points) -> Any:
-    sites = shape.projections[0].gather(linear, precision, len(shape.transitions[0].A))
-    indefinite = not model.likelihood.log_concave
-    return sites, sweep(shape.transitions[0], sites, indefinite=indefinite)
-
-
-def _cavities(
-    shape: Geometry, marginals: PairMarginals, linear: Points, precision: Points, power: float
-) -> _Cavity:
-    residual = sum(shape.projections[0].residual, start=jnp.zeros(()))
-    mean, total = shape.projections[0].marginals(marginals)
-    variance = total - residual
-    left = jnp.maximum(1 - power * precision * variance, _LEAST)
-    return _Cavity((mean - power * linear * variance) / left, variance / left, residual, left)
-
-
-def _updated(
-    model: GP, data: Observations, cavity: _Cavity, power: float
-) -> tuple[Points, Points, Points]:
-    """log ∫ likelihood^power × cavity, and the site^power that matches its moments."""
-    shift = prior_mean(model, data.user_nodes)
-    spread = cavity.variance + cavity.residual
-    tilted = model.likelihood.tilted(data.y, cavity.mean + shift, spread, data.extra, power=power)
-    first = (tilted.mean - cavity.mean - shift) / spread
-    second = (tilted.variance - spread) / spread**2
-    if model.likelihood.log_concave:
-        second = jnp.minimum(second, 0.0)
-    shrink = 1 + second * cavity.variance
-    return tilted.log_normaliser, (first - second * cavity.mean) / shrink, -second / shrink
-
-
 def _begin(model: GP, data: Observations, shape: Geometry, guess: Latent) -> Propagating:
-    start = data.expected(model.likelihood, guess, model.likelihood.guess_variance(guess))
-    precision = jnp.maximum(-2 * start.curvature, 0.0)
-    linear = start.slope + precision * (guess - prior_mean(model, data.user_nodes))
-    _, swept = _sweep(model, shape, linear, precision)
-    return Propagating(
-        linear, precision, swept.marginals, jnp.zeros((), int), jnp.inf * jnp.ones(())
-    )
+    linear, precision = first_factors(model, data, guess)
+    _, swept = sweep_factors(model, shape, linear, precision)
+    far = jnp.inf * jnp.ones(())
+    return Propagating(linear, precision, swept.marginals, jnp.zeros((), int), far)
 
 
 def _step(
@@ -169,13 +140,13 @@ def _step(
 ) -> Propagating:
     """All sites at once. A step to nowhere leaves everything where it was, with a change of NaN."""
     power, rate = method.power, method.damping
-    cavity = _cavities(shape, state.marginals, state.linear, state.precision, power)
-    _, linear, precision = _updated(model, data, cavity, power)
+    cavity = cavities(shape, state.marginals, state.linear, state.precision, power)
+    _, linear, precision = matched(model, data, cavity, power)
     new_linear = state.linear + rate * (linear / power - state.linear)
     new_precision = state.precision + rate * (precision / power - state.precision)
-    _, swept = _sweep(model, shape, new_linear, new_precision)
+    _, swept = sweep_factors(model, shape, new_linear, new_precision)
     change = jnp.maximum(
-        _relative(new_linear, state.linear), _relative(new_precision, state.precision)
+        relative_change(new_linear, state.linear), relative_change(new_precision, state.precision)
     )
     moved = Propagating(new_linear, new_precision, swept.marginals, state.steps + 1, change)
     stuck = state._replace(steps=state.steps + 1, change=jnp.nan * jnp.ones(()))
@@ -197,34 +168,6 @@ def _propagate(
     return ended
 
 
-def _relative(new: Points, old: Points) -> Float[Array, ""]:
-    return jnp.max(jnp.abs(new - old)) / (1e-12 + jnp.max(jnp.abs(new)))
-
-
-def _evidence(
-    model: GP, data: Observations, shape: Geometry, state: Propagating, power: float
-) -> Evidence:
-    """EP's approximation of log p(y). At a fixed point it does not depend on the sites."""
-    sites, swept = _sweep(model, shape, state.linear, state.precision)
-    cavity = _cavities(shape, swept.marginals, state.linear, state.precision, power)
-    log_tilted, _, _ = _updated(model, data, cavity, power)
-    linear, precision = power * state.linear, power * state.precision
-    grown = 1 + precision * cavity.variance
-    log_site = (
-        -jnp.log(grown) / 2,
-        linear * cavity.mean / grown,
-        linear**2 * cavity.variance / 2 / grown,
-        -precision * cavity.mean**2 / 2 / grown,
-    )
-    value = swept.log_normaliser + jnp.sum(log_tilted - sum(log_site)) / power
-    sizes = [jnp.sum(jnp.abs(part)) / power for part in (log_tilted, *log_site)]
-    rounding = rounding_of(
-        jnp.stack([swept.log_normaliser, *sizes]), [(sites, swept.marginals)]
-    ) + _EPS * jnp.sum(1 / cavity.left)
-    unclear = jnp.any(cavity.left <= _LEAST)
-    return Evidence(value, unclear | jnp.isnan(unless_lost(value, rounding, data.total)))
-
-
 @jax.jit
 def starting_propagation(
     model: GP, data: Observations, inducing: States, guess: Latent
@@ -240,13 +183,13 @@ def propagation_step(
 ) -> tuple[Propagating, Evidence]:
     """One step, and EP's approximation of log p(y) after it."""
     state = _step(model, data, shape, state, method)
-    return state, _evidence(model, data, shape, state, method.power)
+    return state, evidence_of(model, data, shape, state.linear, state.precision, method.power)
 
 
 @jax.jit
 def propagated(model: GP, shape: Geometry, state: Propagating) -> tuple[Sites, PairMarginals]:
     """The sites of the chain, and its pair marginals."""
-    sites, swept = _sweep(model, shape, state.linear, state.precision)
+    sites, swept = sweep_factors(model, shape, state.linear, state.precision)
     return sites, swept.marginals
 
 
@@ -264,7 +207,7 @@ def _ep_objective(
         shape = geometry(moved, data.nodes, inducing)
         model_here, shape_here = jax.lax.stop_gradient((moved, shape))
         state = jax.lax.stop_gradient(_propagate(model_here, data, shape_here, guess, method))
-        value, lost = _evidence(moved, data, shape, state, method.power)
+        value, lost = evidence_of(moved, data, shape, state.linear, state.precision, method.power)
         return jnp.where(lost, jnp.nan, value) + log_prior(moved)
 
     value, gradient = jax.value_and_grad(objective)(vector)
@@ -285,9 +228,7 @@ def ep_objective(model: GP, data: Observations, inducing: States, method: PowerE
 class _Propagation(Stepwise):
     """Steps of EP until the sites stand still; a state is that of EP and its log p(y)."""
 
-    def __init__(
-        self, method: PowerEP, model: GP, task: SeriesTask, shape: Geometry, first: Propagating
-    ):
+    def __init__(self, method: PowerEP, model: GP, task: SeriesTask, shape: Geometry, first: Any):
         self.method, self.model, self.task = method, model, task
         self.shape, self.first = shape, first
         self.max_steps = task.settings.max_steps or MOST_STEPS
@@ -298,7 +239,11 @@ class _Propagation(Stepwise):
         return self.first, nothing
 
     def step(self, state: Any, number: int) -> Step:
-        new = propagation_step(self.model, self.task.data, self.shape, state[0], self.method)
+        here, method = (self.model, self.task.data, self.shape, state[0]), self.method
+        if method.sites == "interval":
+            new: Any = sharing_step(*here, method.power, method.damping)
+        else:
+            new = propagation_step(*here, method)
         return Step(new, new[1].value, self.method.damping, known=new)
 
     def judge(self, state: Any, watch: Watch) -> Outcome | None:

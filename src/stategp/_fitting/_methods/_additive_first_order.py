@@ -1,4 +1,4 @@
-"""Additive models in minibatches: natural gradients on q, an Optax optimiser on the rest."""
+"""Additive models: natural gradients on q, Optax on the rest, all data or minibatches."""
 
 import functools
 from typing import Any
@@ -40,15 +40,15 @@ from stategp._posteriors import AdditivePosterior
 from stategp.parameters import log_prior, with_vector
 
 
-class AdditiveInMinibatches(Ascending):
-    """q and hyperparameters take one step each for every minibatch of rows.
+class AdditiveFirstOrder(Ascending):
+    """q and hyperparameters take one step each for every minibatch of rows, or for all rows.
 
     All components move at once, each as if the others stayed: together they overshoot by as many
     times as there are of them, so steps are at most one over that.
     """
 
     name, model = "natural", AdditiveGP
-    regimes = (Regime.minibatches,)
+    regimes = (Regime.optax, Regime.minibatches)
     takes_step_size = True
 
     def ascent(self, model: AdditiveGP, task: AdditiveTask, warm: NodeSites | None) -> Ascent:
@@ -58,7 +58,7 @@ class AdditiveInMinibatches(Ascending):
         limits = scaled_limits(model, task)
         most = 1 / len(model.kernels)
 
-        def with_batch(state: Moving, at: Array, size: Array) -> tuple[Moving, Any]:
+        def with_batch(state: Moving, at: Array | None, size: Array) -> tuple[Moving, Any]:
             size = jnp.minimum(size, most)
             return take(state, model, task.table, task.layout, scales, limits, at, size)
 
@@ -85,10 +85,10 @@ def _minibatch_step(optimiser: optax.GradientTransformation, count: int) -> Any:
         layout: Layout,
         scales: Array,
         limits: Limits,
-        at: Int[Array, " batch"],
+        at: Int[Array, " batch"] | None,
         size: Float[Array, ""],
     ) -> tuple[Moving, Float[Array, ""]]:
-        batch = table.take(at, count)
+        batch = table if at is None else table.take(at, count)
 
         def objective(scaled: Array) -> tuple[Float[Array, ""], Any]:
             moved = with_vector(model, scaled * scales)

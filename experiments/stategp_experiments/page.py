@@ -1,0 +1,158 @@
+"""The tables of docs/experiments.md that come from stored runs.
+
+    python -m stategp_experiments.page
+
+writes them anew, each between `<!-- NAME -->` and `<!-- end -->`. The runs are docs/NAME-run.json,
+as the studies wrote them.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from stategp_experiments.airline import papers
+from stategp_experiments.airline_methods import METHODS
+from stategp_experiments.time_warp_run import NAMES, PLAIN
+from stategp_experiments.time_warp_scores import doing_nothing
+from stategp_experiments.time_warp_truth import FUNCTIONS
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "experiments.md"
+LABELS = {
+    "paper": "the paper's",
+    "staged": "staged",
+    "staged-all": "staged, then all learned",
+    PLAIN: "no warps",
+}
+Rows = list[dict]
+
+
+def stored(name: str) -> Rows:
+    """The results of a stored run."""
+    results: Rows = json.loads((DOCS / f"{name}-run.json").read_text())["results"]
+    return results
+
+
+def table(heads: list[str], lines: list[list[str]]) -> str:
+    rows = [heads, ["---"] * len(heads), *lines]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def typical(values, digits: int = 3) -> str:
+    """The median, and the largest in brackets."""
+    return f"{np.median(values):.{digits}f} ({np.max(values):.{digits}f})"
+
+
+def time_warp(rows: Rows) -> str:
+    """Removed observations and distances from the truth, by noise and schedule."""
+    heads = ["noise", "schedule", "noise found", "RMSE removed", "log density"]
+    nothing = ["", "doing nothing", "", "", ""]
+    lines = [[*nothing, *(f"{doing_nothing()[name]:.3f}" for name in FUNCTIONS)]]
+    for (noise, schedule), own in _by_fit(rows).items():
+        scores = [row["score"] for row in own]
+        line = [
+            f"{noise:g}",
+            LABELS[schedule],
+            f"{np.median([row['noise found'] for row in own]):.3f}",
+            typical([score["rmse"] for score in scores]),
+            f"{np.median([score['log density'] for score in scores]):.2f}",
+        ]
+        distances = [
+            "" if schedule == PLAIN else typical([row["distance"][name] for row in own])
+            for name in FUNCTIONS
+        ]
+        lines.append([*line, *distances])
+    return table([*heads, "a₁", "a₂", "f", "g₁", "g₂"], lines)
+
+
+def time_warp_claims(rows: Rows) -> str:
+    """What the paper says in words, as medians."""
+    heads = ["noise", "schedule", "sd inside / outside gaps", "sd of the warps", "damping (truth)"]
+    lines = []
+    for (noise, schedule), own in _by_fit(rows).items():
+        if schedule == PLAIN:
+            continue
+        said = {name: np.median([row["claims"][name] for row in own]) for name in own[0]["claims"]}
+        lines.append(
+            [
+                f"{noise:g}",
+                LABELS[schedule],
+                f"{said['sd inside / outside']:.2f}",
+                f"{said['sd of the warps']:.4f}",
+                f"{said['dampening']:.2f} ({said['true dampening']:.2f})",
+            ]
+        )
+    return table(heads, lines)
+
+
+def _by_fit(rows: Rows) -> dict[tuple[float, str], Rows]:
+    groups: dict[tuple[float, str], Rows] = {}
+    for row in sorted(rows, key=lambda row: (row["noise"], NAMES.index(row["schedule"]))):
+        groups.setdefault((row["noise"], row["schedule"]), []).append(row)
+    return groups
+
+
+def airline(rows: Rows) -> str:
+    """Scores by size and method, the paper's in brackets."""
+    lines = []
+    for (count, method), own in _by_size(rows).items():
+        paper = papers(count).get(method)
+        cells = []
+        for score, place in (("mse", 0), ("nlpd", 2)):
+            values = [row[score] for row in own]
+            said = f" ({paper[place]:g} ± {paper[place + 1]:g})" if paper else ""
+            cells.append(f"{np.mean(values):.3f} ± {np.std(values):.3f}{said}")
+        lines.append([f"{count:,} ({len(own)})", method, *cells])
+    return table(["rows (repeats)", "method", "MSE (paper)", "NLPD (paper)"], lines)
+
+
+def _by_size(rows: Rows) -> dict[tuple[int, str], Rows]:
+    names = list(METHODS)
+    groups: dict[tuple[int, str], Rows] = {}
+    fits = [row for row in rows if "repeat" in row]
+    for row in sorted(fits, key=lambda row: (row["rows"], names.index(row["method"]))):
+        groups.setdefault((row["rows"], row["method"]), []).append(row)
+    return groups
+
+
+def airline_starts(rows: Rows) -> str:
+    """Where Adam ends, by the noise variance it starts from."""
+    starts = [row for row in rows if "start" in row]
+    ends: dict[tuple[str, float], dict] = {}
+    for row in sorted(starts, key=lambda row: (row["method"] != "Adam", -row["start"])):
+        key = row["method"], row["start"]
+        if key not in ends or row["steps"] > ends[key]["steps"]:
+            ends[key] = row
+    names = {"Adam": "Adam", "all rows": "all rows, L-BFGS"}
+    lines = [
+        [f"{start:g}", names[method], f"{row['steps']:,}"]
+        + [f"{row[name]:.3f}" for name in ("noise", "mse", "nlpd")]
+        for (method, start), row in ends.items()
+    ]
+    return table(["noise starts at", "method", "steps", "noise learned", "MSE", "NLPD"], lines)
+
+
+TABLES: dict[str, tuple[str, Callable[[Rows], str]]] = {  # name: the stored run, the table of it
+    "time-warp": ("time-warp", time_warp),
+    "time-warp-claims": ("time-warp", time_warp_claims),
+    "airline": ("airline", airline),
+    "airline-starts": ("airline", airline_starts),
+}
+
+
+def written(text: str) -> str:
+    """The page with every table as the stored runs have it."""
+    for name, (run, made) in TABLES.items():
+        place = re.compile(rf"(?<=<!-- {name} -->\n\n).*?(?=\n\n<!-- end -->)", re.DOTALL)
+        if len(place.findall(text)) != 1:
+            raise ValueError(f"{PAGE.name} must have a place for the table {name!r} once")
+        fresh = made(stored(run))
+        text = place.sub(lambda _, fresh=fresh: fresh, text)
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text()))
