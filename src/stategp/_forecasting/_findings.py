@@ -51,7 +51,6 @@ def findings(choices: tuple[Choice, ...], series: Series, axis: TimeAxis) -> lis
     """One sentence for each thing that was found."""
     first = choices[0]
     parts = _Parts(*parts_at_data(first.posterior), first.scale, float(series.cleaned[-1]))
-    spread = float(np.sqrt(float(noise_of(first.posterior).value)))
     told = [_trend(parts, axis, float(np.std(first.scale.forward(series.cleaned))))]
     pattern = series.outline.pattern
     for season in series.outline.seasons:
@@ -59,7 +58,9 @@ def findings(choices: tuple[Choice, ...], series: Series, axis: TimeAxis) -> lis
         name = PATTERN if season == pattern else season.name
         if name in parts.values and not within:
             told.append(_season(season, parts.values[name], parts, axis))
-    about = parts.size(spread, sign="")
+    if series.beside.likelihood is not None:
+        return [f"{text} (of f, before the link)" for text in told]
+    about = parts.size(float(np.sqrt(float(noise_of(first.posterior)))), sign="")
     told.append(f"noise: single observations lie about {about} from all that (standard deviation)")
     return told
 

@@ -31,7 +31,7 @@ from stategp._models import GP
 from stategp._posteriors import Posterior, per_point
 from stategp._runtime import on_device, pad_last, padded_size
 from stategp.likelihoods import Gaussian
-from stategp.parameters import all_parameters
+from stategp.parameters import Parameter, all_parameters, map_parameters
 
 _TURNS = 6
 _SHORT = 0.005  # nats of the slopes that the last turn may not have seen
@@ -72,6 +72,19 @@ def fit_with_effects(
     for warning in caught:  # of the last turn only
         warnings.warn(warning.message, stacklevel=3)
     return _posterior(fitted, upright(model), design, weights, found)
+
+
+def condition_with_effects(
+    design: Design, model: GP, x: np.ndarray, y: np.ndarray, **options: Any
+) -> RegressionPosterior:
+    """The posterior of a model and of effects, for hyperparameters as they are."""
+
+    def frozen(parameter: Parameter) -> Parameter:
+        return dataclasses.replace(parameter, given=True, learned=False)
+
+    found = fit_with_effects(design, map_parameters(frozen, model), x, y, **options)
+    same: RegressionPosterior = dataclasses.replace(found, model=model)
+    return same
 
 
 def without_effects(model: GP) -> GP:

@@ -8,7 +8,7 @@ from stategp._posteriors._filter import Filter
 from stategp._posteriors._marginals import Marginals, marginals_at
 from stategp._posteriors._pointwise import Points, by_blocks, check_levels, padded, per_point
 from stategp._posteriors._posterior import Posterior
-from stategp._posteriors._prediction import Chain, Predicts, summands_of
+from stategp._posteriors._prediction import Chain, Predicts, draw_observations, summands_of
 from stategp._posteriors._saved import allow_all
 
 allow_all()
@@ -29,6 +29,7 @@ __all__ = [
     "check_levels",
     "check_posterior",
     "component_moments",
+    "draw_observations",
     "marginals_at",
     "padded",
     "per_point",

@@ -108,7 +108,7 @@ class Predicts(Shown):
         f_key, y_key = _two_keys(as_key(key))
         f = self.sample_f(f_key, x_new, num_samples)
         extra = np.broadcast_to(self._extra(f.shape[1], extras)[None], f.shape[:2])
-        return _observe(self.model.likelihood, y_key, f, extra)
+        return draw_observations(self.model.likelihood, y_key, f, extra)
 
     def _targets(self, y_new: Any, points: int) -> np.ndarray:
         return as_targets(y_new, points)
@@ -123,7 +123,7 @@ def _two_keys(key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray]:
     return one, other
 
 
-def _observe(
+def draw_observations(
     likelihood: Likelihood, key: PRNGKeyArray, f: Array, extra: np.ndarray
 ) -> Float[Array, "samples points"]:
     """An observation for every sample of f, drawn for few sizes as the samples are."""
