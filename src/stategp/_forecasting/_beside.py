@@ -23,6 +23,13 @@ class Beside:
         """Whether observations are normal on a scale, all of them with the same noise."""
         return self.likelihood is None and not self.extras
 
+    @property
+    def without_changes(self) -> "Beside":
+        """The same, as if nothing were known of changes of level."""
+        if self.design is None or not self.design.changes:
+            return self
+        return dataclasses.replace(self, design=dataclasses.replace(self.design, changes=()))
+
     def of(self, rows: np.ndarray) -> "Beside":
         """The same for some of the rows."""
         extras = {name: column[rows] for name, column in self.extras.items()}
@@ -37,7 +44,7 @@ class Beside:
 
     def rough_effects(self, x: np.ndarray, f: np.ndarray) -> np.ndarray:
         """What effects seem to add to f, at first sight."""
-        if self.design is None:
+        if self.design is None or not self.design.columns:
             return np.zeros(len(f))
         return f - roughly_without(self.design, x, f)
 

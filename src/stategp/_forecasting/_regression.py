@@ -114,8 +114,9 @@ def _check(model: GP, inducing: Any, checkpoint: Any) -> None:
 
 def expected_sizes(design: Design) -> np.ndarray:
     """The standard deviation of every coefficient a priori, in units of that of f."""
-    scales = [effect.scale for effect in design.effects] + [1.0]
-    return np.array([scales[column.group] for column in design.columns])
+    scales = [effect.scale for effect in design.effects]
+    columns = design.columns
+    return np.array([scales[column.group] if column.group >= 0 else 1.0 for column in columns])
 
 
 class Found(NamedTuple):

@@ -133,7 +133,7 @@ def _compared(
     axis, limits = about[0], (asked.floor, asked.cap)
     limits = limits if beside.normal else (None, None)  # which its likelihood has, then
     series = Series.of(x, y, counts, limits, beside, dates=axis.dates, robust=asked.robust)
-    choices, series = choose(series, robust=asked.robust)
+    choices, series = choose(series, axis, robust=asked.robust)
     doubted = tuple(series.x[series.doubted].astype(float).tolist())
     findings, cautions = tell_apart(choices, series, y, axis)
     chosen = Fitted(choices[0].posterior, *about)
