@@ -13,6 +13,7 @@ from stategp._forecasting._outliers import season_removed
 _SIDE = 4  # observations whose medians are compared
 _FEWEST = 24
 _SUDDEN = 10.0  # standard deviations of such differences
+_APART = 100  # observations between changes that are rare
 _SHARE = 0.02  # of all observations: if more often, changes are the nature of the series
 
 
@@ -50,11 +51,13 @@ def level_changes(series: Series) -> list[Change]:
 def with_changes(series: Series, axis: TimeAxis) -> Series:
     """The series with those changes that the latest observations show; itself, if there are none.
 
-    Models then have the size of each change as an effect, beside those that they have anyway.
+    Models then have the size of each change as an effect, beside those that they have anyway. Where
+    changes are frequent, others are to be expected, and the models that let the level wander
+    foresee them.
     """
-    first = int(series.latest[0])
+    first, count = int(series.latest[0]), len(series.latest)
     times = tuple(float(series.x[c.row]) for c in level_changes(series) if c.row > first)
-    if not times:
+    if not 0 < len(times) <= max(1, count // _APART):
         return series
     design = series.beside.design or Design.of_changes(axis, ())
     beside = dataclasses.replace(series.beside, design=dataclasses.replace(design, changes=times))

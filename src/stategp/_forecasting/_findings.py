@@ -58,7 +58,7 @@ def findings(choices: tuple[Choice, ...], series: Series, axis: TimeAxis) -> lis
         if name in parts.values and not within:
             told.append(_season(season, parts.values[name], parts, axis))
     if series.beside.likelihood is not None:
-        return [f"{text} (of f, before the link)" for text in told]
+        return [*told, "these amounts are of f, before the link"]
     about = parts.size(float(np.sqrt(float(noise_of(first.posterior)))), sign="")
     told.append(f"noise: single observations lie about {about} from all that (standard deviation)")
     return told

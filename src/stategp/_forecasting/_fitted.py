@@ -32,7 +32,7 @@ class Fitted:
     @property
     def pools(self) -> bool:
         """Whether models were compared that have a likelihood of their own."""
-        return bool(self.choices) and pools(self.choices[0])
+        return bool(self.choices) and (bool(self.extras) or pools(self.choices[0]))
 
     def knowing(self, frame: Any, x: np.ndarray | None) -> "Fitted":
         """The same with the values of regressors in a frame, which must suffice for x."""
