@@ -78,6 +78,16 @@ def condition_with_effects(
     design: Design, model: GP, x: np.ndarray, y: np.ndarray, **options: Any
 ) -> RegressionPosterior:
     """The posterior of a model and of effects, for hyperparameters as they are."""
+    if isinstance(model.likelihood, Gaussian):  # for which one look is enough
+        _check(model, options.get("inducing", "data"), None)
+        beside = {n: options[n] for n in (model.likelihood.extra, "weights") if n in options}
+        extras = {name: value for name, value in beside.items() if name != "weights"}
+        effects = _Effects.of(design, model, observe(x, y, model.likelihood, extras=extras))
+        seen = condition(
+            effects.added_to(model, None), x, y, inducing="data", progress=False, **beside
+        )
+        nothing = np.zeros(len(design.columns))
+        return _posterior(seen, model, design, nothing, effects.found(seen))
 
     def frozen(parameter: Parameter) -> Parameter:
         return dataclasses.replace(parameter, given=True, learned=False)
