@@ -239,7 +239,7 @@ def averaged(model, series, learned, ahead):
     reach = np.minimum(np.sqrt(len(centre) / np.maximum(values, 0.1)), 3.0)
     everything = series.part(model, np.arange(len(series.y)))
     means, variances = [], []
-    for away in [sign * length * axis for length, axis in zip(reach, axes.T) for sign in (1, -1)]:
+    for away in (*(reach * axes).T, *(-reach * axes).T):
         there = with_vector(gp, centre + away)
         posterior = sg.condition(there, **everything, inducing="data", progress=False)
         mean, variance = map(np.asarray, posterior.predict_f(ahead))

@@ -8,6 +8,7 @@ from scipy import stats
 import stategp as sg
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._changes import surprise, with_changes
+from stategp._forecasting._design import Design
 from stategp._forecasting._learning import Series
 from stategp._forecasting._pooling import pooled_likelihood
 
@@ -113,7 +114,7 @@ def jumped():
     return frame, sg.Forecaster().fit(frame[:N], "t", progress=False)
 
 
-def test_a_change_of_level_becomes_an_effect(jumped) -> None:
+def test_a_change_of_level_becomes_an_effect(jumped, tmp_path) -> None:
     frame, forecaster = jumped
     design = forecaster.posterior.design
     assert design.changes == (N - 12,)
@@ -125,6 +126,14 @@ def test_a_change_of_level_becomes_an_effect(jumped) -> None:
     assert np.mean(ahead.upper_95 - ahead.lower_95) < 10  # ± 1.96 random steps of 15/√40: 9 at once
     assert "sudden changes of level" in forecaster.explain()
     assert "changes" in forecaster.components()
+    forecaster.save(tmp_path / "jumped.stategp")
+    again = sg.load(tmp_path / "jumped.stategp").forecast(AHEAD)
+    pd.testing.assert_frame_equal(again, ahead)
+
+
+def test_a_change_is_at_its_observation_whatever_the_origin() -> None:
+    design = Design.of_changes(TimeAxis(False), (0.1 + 0.2,))
+    np.testing.assert_array_equal(design.matrix(np.array([0.29, 0.3, 0.31]))[:, 0], [0, 1, 1])
 
 
 def test_the_same_beside_a_regressor_and_among_others(jumped) -> None:

@@ -20,6 +20,7 @@ _KNOTS = 16  # of a smooth effect, at most
 _BEYOND = 1.0  # standard deviations beyond the values seen, up to which it goes on
 _STEPS = 2.0  # between knots that its lengthscale has, at least
 _WAVES = 2  # over which an effect varies with a season
+_ROUNDED = 1e-12  # relative: times go to another origin and back
 CHANGES = "changes"  # the component of changes of level
 _CLOSE = 1e-6  # of the shortest step: times that differ by less are the same
 
@@ -162,7 +163,8 @@ class Design:
         if self.occasions:
             days = day_numbers(x, self.axis)
             parts += [np.isin(days, day.days)[:, None].astype(float) for day in self.occasions]
-        parts += [(x >= time)[:, None].astype(float) for time in self.changes]
+        since = [time - _ROUNDED * (1 + abs(time)) for time in self.changes]
+        parts += [(x >= time)[:, None].astype(float) for time in since]
         return np.concatenate(parts, axis=1)
 
     def _waves(self, x: np.ndarray, season: Any) -> list[np.ndarray]:

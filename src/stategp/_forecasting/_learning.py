@@ -157,20 +157,20 @@ class Learned(NamedTuple):
 def learn(candidate: Candidate, series: Series) -> Learned:
     """Hyperparameters from the latest observations, the posterior from all."""
     latest, scale, design = series.latest, candidate.scale, series.beside.design
-    with_effects = design is not None
-    search = partial(fit_with_effects, design) if with_effects else fit
+    search: Any = fit if design is None else partial(fit_with_effects, design)
     learned: Posterior = search(
         candidate.model, **series.part(candidate, latest), **LEARNING, progress=False
     )
     evidence = series.evidence(candidate, learned.elbo)
     if len(latest) < len(series.y):
         everything = series.part(candidate, np.arange(len(series.y)))
-        look = partial(condition_with_effects, design) if with_effects else condition
+        look: Any = condition if design is None else partial(condition_with_effects, design)
         whole = look(learned.model, **everything, inducing="data", progress=False)
         learned = dataclasses.replace(whole, fit_result=learned.fit_result)
     expected, scores = series.cleaned, np.ones(len(series.y))
     if series.beside.normal:
-        seen = _in_blocks(learned) if with_effects else _at_observations(learned, candidate.fitted)
+        plain = design is None
+        seen = _at_observations(learned, candidate.fitted) if plain else _in_blocks(learned)
         expected, scores = left_out(*seen, learned.data, noise_of(learned))
         expected = scale.backward(expected)
         scores = np.where(scale.takes(series.y), scores, np.inf)

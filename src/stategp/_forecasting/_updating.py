@@ -44,8 +44,8 @@ def _posterior(
 ) -> Posterior:
     """One posterior, with these rows."""
     if not isinstance(posterior, RegressionPosterior):
-        updated: Posterior = posterior.update(x, y, refine=refine, **beside)
-        return updated
+        grown: Posterior = posterior.update(x, y, refine=refine, **beside)
+        return grown
     values = values_in(table, posterior.design.effects)
     return _with_effects(posterior, x, y, values, refine, beside)
 
