@@ -41,3 +41,44 @@ def test_co2() -> None:
     assert f"which is {width:.1f} ppm wide" in page
     folds = [f"{100 * share:.0f} %" for share in run["folds"]["coverage_95"]]
     assert f"finds {folds[0]}, {folds[1]} and {folds[2]} of the months" in page
+
+
+def test_what_was_tried() -> None:
+    page = " ".join((DOCS / "forecasting.md").read_text().split())
+    run = json.loads((DOCS / "forecast-trials-run.json").read_text())
+    rows = run["changes"]["results"]
+    weekly = [row for row in rows if row["series"].startswith("W")]
+    hourly = [row for row in rows if row["series"].startswith("H")]
+    used = [row for row in weekly if row["used"]]
+    recent = [row for row in used if row["since"] <= 60]
+
+    def means(rows, which):
+        return np.mean([row[which] for row in rows], axis=0)
+
+    (mase, msis, inside), before = means(used, "with"), means(used, "without")
+    assert f"found at {len(weekly)} origins and used at {len(used)}" in page
+    assert f"where the MASE is {mase:.2f} with and {before[0]:.2f} without them" in page
+    assert f"the MSIS {msis:.1f} and {before[1]:.1f}, and {100 * inside:.1f} % and " in page
+    assert f"{100 * before[2]:.1f} % lie inside" in page
+    (mase, msis, _), before = means(recent, "with"), means(recent, "without")
+    assert f"({len(recent)} of them), the MASE is {mase:.2f} with and {before[0]:.2f}" in page
+    assert f"without, the MSIS {msis:.1f} and {before[1]:.1f}." in page
+    origins = run["changes"]["origins"]["hourly"]
+    assert f"Of {origins} origins in hourly series, {sum(r['used'] for r in hourly)} use" in page
+    ours, theta = run["theta"]["stategp"], run["theta"]["DynamicOptimizedTheta"]
+    assert f"At the {theta['origins']} origins" in page
+    assert f"MASE of {theta['mase']:.2f} and an MSIS of {theta['msis']:.1f}, our models" in page
+    assert f"our models {ours['mase']:.2f} and {ours['msis']:.1f}:" in page
+    tried = run["candidates"]
+    assert f"for {tried['as they are']['origins']} origins in the weekly series" in page
+    like = tried["level and half the drift, a quarter of the weight"]["mase"]
+    assert f"from {tried['as they are']['mase']:.2f} to {like:.2f}; equal weights" in page
+    assert f"equal weights make it {tried['equal weights']['mase']:.2f}." in page
+    scales = run["scales"]
+    usual, third = scales["y and log y"]["msis"], scales["all three"]
+    assert f"MASE stays at {third['mase']:.2f} and the MSIS goes from {usual:.1f} to" in page
+    two = scales["the two likeliest of y, its root and log y"]["msis"]
+    assert f"to {third['msis']:.1f}; with the two likeliest of the three it is {two:.1f}." in page
+    one, average = (run["hyperparameters"][name] for name in ("at the optimum", "Laplace"))
+    assert f"{100 * average['coverage']:.1f} % instead of {100 * one['coverage']:.1f} %" in page
+    assert f"MSIS of {average['msis']:.1f} instead of {one['msis']:.1f}." in page

@@ -101,7 +101,7 @@ def test_each_observation_without_itself(sales):
 
 def test_samples_are_joint(sales):
     dense = Dense(sales.posterior)
-    known = sales._knowing(FRAME, T)
+    known = sales._knowing(FRAME, T).posterior
     drawn = np.asarray(known.sample_f(0, T, 4000))
     cross = dense.total[:, :N]
     covariance = dense.total - cross @ np.linalg.solve(dense.seen, cross.T)

@@ -26,7 +26,7 @@ from stategp.kernels import (
     Sum,
     Wiener,
 )
-from stategp.likelihoods import Gaussian
+from stategp.likelihoods import Gaussian, Likelihood
 from stategp.means import Constant, Mean
 from stategp.parameters import Parameter, fixed, parameter
 from stategp.priors import LogNormal
@@ -92,7 +92,7 @@ class Candidate(NamedTuple):
     trend: str  # in words
     scale: Scale
     kernel: Kernel
-    likelihood: Gaussian
+    likelihood: Likelihood
     mean: Mean
     fitted: np.ndarray  # the mean at the observations
     spent: float  # how many numbers it took from the data
@@ -103,12 +103,17 @@ class Candidate(NamedTuple):
 
 
 def candidates(
-    x: np.ndarray, y: np.ndarray, outline: Outline, scales: tuple[Scale, ...]
+    x: np.ndarray,
+    outline: Outline,
+    scales: list[tuple[Scale, np.ndarray]],
+    likelihood: Likelihood | None = None,
 ) -> list[list[Candidate]]:
-    """The models to compare on each scale, for observations in order of x."""
+    """The models to compare on each scale, for values there in order of x.
+
+    Unless a likelihood is given, the values are normal.
+    """
     found = []
-    for scale in scales:
-        values = scale.forward(y)
+    for scale, values in scales:
         usual = float(np.median(values))
         mean: Mean = Constant(fixed(usual))
         fitted = np.full_like(values, usual)
@@ -118,7 +123,7 @@ def candidates(
             mean, fitted, spent = exact_pattern(x, values, season.period, most)
         change = typical_change(values - fitted, outline)
         noise = Gaussian(variance=_near(0.3 * change**2, 1.5))
-        about = (noise, mean, fitted, spent)
+        about = (noise if likelihood is None else likelihood, mean, fitted, spent)
         seasons = _seasons(outline, change)
         found.append(
             [

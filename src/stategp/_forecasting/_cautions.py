@@ -36,7 +36,7 @@ def cautions_about(series: Series, axis: TimeAxis, changes: list[Change]) -> lis
         told += _unseen_seasons(series)
     if np.ptp(y) == 0:
         told.append("all observations are equal: forecasts hardly say more than that")
-    else:
+    elif series.beside.likelihood is None:
         told += _counts(y)
     recent = [c for c in changes if series.x[c.row] >= series.x[-1] - _RECENT * outline.span]
     if recent:

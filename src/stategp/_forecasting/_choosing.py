@@ -7,6 +7,8 @@ import numpy as np
 
 from stategp._data import Observations
 from stategp._forecasting._averages import Average, Part
+from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._changes import surprise, with_changes
 from stategp._forecasting._learning import Series, learn, noise_of
 from stategp._forecasting._scales import Scale
 from stategp._posteriors import Posterior
@@ -89,12 +91,14 @@ def weigh(evidences: list[list[float]], best: int) -> list[tuple[float, int, int
     return [(weight / total, scale, number) for weight, scale, number in ordered]
 
 
-def choose(series: Series, *, robust: bool = True) -> tuple[tuple[Choice, ...], Series]:
+def choose(
+    series: Series, axis: TimeAxis, *, robust: bool = True
+) -> tuple[tuple[Choice, ...], Series]:
     """The models that matter, the one with the largest weight first; and the series as they see it.
 
     Of y and of log y the first kind of trend is fitted, of the one that makes the data likelier the
     others too. Where the likelier of the first two finds outliers, all is repeated with little
-    weight on them.
+    weight on them. Where the level changes suddenly, models that know of it are tried.
     """
     for turn in range(_TURNS):
         scales = series.candidates()
@@ -105,6 +109,16 @@ def choose(series: Series, *, robust: bool = True) -> tuple[tuple[Choice, ...], 
         if doubting is series or turn + 1 == _TURNS:
             break
         series = doubting
+    changed = with_changes(series, axis)
+    if changed is not series:
+        changing = changed.candidates()
+        again = learn(changing[best][0], changed)
+        if again.evidence - surprise(changed) > likelier.evidence:
+            series, scales = changed, changing
+            fitted = [
+                [again if number == best else learn(scale[0], series)]
+                for number, scale in enumerate(scales)
+            ]
     fitted[best] += [learn(other, series) for other in scales[best][1:]]
     chosen = []
     for weight, number, place in weigh([[one.evidence for one in some] for some in fitted], best):

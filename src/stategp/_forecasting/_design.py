@@ -14,18 +14,22 @@ import numpy as np
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._calendar import Occasion, day_numbers
 from stategp._forecasting._effects import Effect
+from stategp._forecasting._steps import shown_time
 
 _KNOTS = 16  # of a smooth effect, at most
 _BEYOND = 1.0  # standard deviations beyond the values seen, up to which it goes on
 _STEPS = 2.0  # between knots that its lengthscale has, at least
 _WAVES = 2  # over which an effect varies with a season
+_ROUNDED = 1e-12  # relative: times go to another origin and back
+CHANGES = "changes"  # the component of changes of level
 _CLOSE = 1e-6  # of the shortest step: times that differ by less are the same
 
 
 class Column(NamedTuple):
     """A column: the component that it belongs to, its name, and the number of its group.
 
-    The coefficients of a group are of one size; that of group −1 is learned, for occasions.
+    The coefficients of a group are of one size; that of group −1 is learned, for occasions. Those
+    of group −2 are changes of level.
     """
 
     component: str
@@ -69,6 +73,12 @@ class Design:
     scalings: tuple[Scaling, ...]
     times: np.ndarray  # at which values of regressors are known, in order, as numbers
     values: np.ndarray  # a row for each time, a column for each effect; NaN is unknown
+    changes: tuple[float, ...] = ()  # times from which on the level is another, as numbers
+
+    @staticmethod
+    def of_changes(axis: TimeAxis, changes: tuple[float, ...]) -> "Design":
+        """Changes of level, and nothing else."""
+        return Design(axis, (), (), (), np.zeros(0), np.zeros((0, 0)), changes)
 
     @staticmethod
     def of(
@@ -135,7 +145,9 @@ class Design:
                 if effect.season is not None:
                     varying = Column(effect.column, f"{name}, over {effect.season}", group)
                     columns += [varying] * (2 * _WAVES * scaling.width)
-        return (*columns, *(Column(day.component, day.name, -1) for day in self.occasions))
+        days = (Column(day.component, day.name, -1) for day in self.occasions)
+        shown = (shown_time(time, self.axis) for time in self.changes)
+        return (*columns, *days, *(Column(CHANGES, f"level from {time}", -2) for time in shown))
 
     def matrix(self, x: np.ndarray) -> np.ndarray:
         """The columns at any times; between those known, regressors are interpolated."""
@@ -151,6 +163,8 @@ class Design:
         if self.occasions:
             days = day_numbers(x, self.axis)
             parts += [np.isin(days, day.days)[:, None].astype(float) for day in self.occasions]
+        since = [time - _ROUNDED * (1 + abs(time)) for time in self.changes]
+        parts += [(x >= time)[:, None].astype(float) for time in since]
         return np.concatenate(parts, axis=1)
 
     def _waves(self, x: np.ndarray, season: Any) -> list[np.ndarray]:

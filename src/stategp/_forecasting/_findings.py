@@ -1,6 +1,5 @@
 """What the default models found, in sentences: trend, seasons, spread, outliers, changes."""
 
-import datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from stategp._forecasting._changes import Change
 from stategp._forecasting._choosing import Choice
 from stategp._forecasting._learning import Series, noise_of
 from stategp._forecasting._scales import Scale
-from stategp._forecasting._steps import local_times
+from stategp._forecasting._steps import local_times, shown_time
 from stategp._posteriors import PATTERN, Posterior, summands_of
 from stategp.means import Periodic
 
@@ -51,7 +50,6 @@ def findings(choices: tuple[Choice, ...], series: Series, axis: TimeAxis) -> lis
     """One sentence for each thing that was found."""
     first = choices[0]
     parts = _Parts(*parts_at_data(first.posterior), first.scale, float(series.cleaned[-1]))
-    spread = float(np.sqrt(float(noise_of(first.posterior).value)))
     told = [_trend(parts, axis, float(np.std(first.scale.forward(series.cleaned))))]
     pattern = series.outline.pattern
     for season in series.outline.seasons:
@@ -59,7 +57,9 @@ def findings(choices: tuple[Choice, ...], series: Series, axis: TimeAxis) -> lis
         name = PATTERN if season == pattern else season.name
         if name in parts.values and not within:
             told.append(_season(season, parts.values[name], parts, axis))
-    about = parts.size(spread, sign="")
+    if series.beside.likelihood is not None:
+        return [*told, "these amounts are of f, before the link"]
+    about = parts.size(float(np.sqrt(float(noise_of(first.posterior)))), sign="")
     told.append(f"noise: single observations lie about {about} from all that (standard deviation)")
     return told
 
@@ -96,7 +96,7 @@ def outliers_in_words(times: np.ndarray, axis: TimeAxis) -> str:
 def changes_in_words(found: list[Change], series: Series, axis: TimeAxis) -> str:
     """When the level changed suddenly, and by how much."""
     largest = sorted(sorted(found, key=lambda change: -abs(change.size))[:_NAMED])
-    at = [f"{_date(series.x[c.row], axis)} ({c.size:+.3g})" for c in largest]
+    at = [f"{shown_time(series.x[c.row], axis)} ({c.size:+.3g})" for c in largest]
     more = f" and {len(found) - len(largest)} more" if len(found) > len(largest) else ""
     return f"sudden changes of level: {', '.join(at)}{more}"
 
@@ -140,12 +140,5 @@ def _when(at: float, x: np.ndarray, period: float, axis: TimeAxis) -> str:
 
 
 def _dates(times: np.ndarray, axis: TimeAxis) -> str:
-    shown = [_date(time, axis) for time in times[:_NAMED]]
+    shown = [shown_time(time, axis) for time in times[:_NAMED]]
     return ", ".join([*shown, *(["…"] if len(times) > _NAMED else [])])
-
-
-def _date(time: float, axis: TimeAxis) -> str:
-    if not axis.dates:
-        return f"{time:.10g}"
-    moment: datetime.datetime = local_times(np.array([time]), axis)[0]
-    return f"{moment:%Y-%m-%d}" if moment.time() == datetime.time() else f"{moment:%Y-%m-%d %H:%M}"

@@ -7,6 +7,8 @@ import numpy as np
 
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._choosing import Choice, averaged, refuse_extras
+from stategp._forecasting._pooling import pooled_marginals, pools
+from stategp._forecasting._regressors import knowing
 from stategp._forecasting._scales import moved_inside
 from stategp._posteriors import Posterior, marginals_at
 
@@ -34,6 +36,21 @@ class Fitted:
             return {}
         return self.extras
 
+    @property
+    def pools(self) -> bool:
+        """Whether models were compared that have a likelihood of their own."""
+        return bool(self.choices) and (bool(self.extras) or pools(self.choices[0]))
+
+    def knowing(self, frame: Any, x: np.ndarray | None) -> "Fitted":
+        """The same with the values of regressors in a frame, which must suffice for x."""
+
+        def known(posterior: Posterior) -> Posterior:
+            return knowing(posterior, self.axis, self.time, frame, x)
+
+        choices = tuple(c._replace(posterior=known(c.posterior)) for c in self.choices)
+        posterior = choices[0].posterior if choices else known(self.posterior)
+        return dataclasses.replace(self, posterior=posterior, choices=choices)
+
     def as_modelled(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """y as the first model has it: inside limits, outliers without a logarithm left out."""
         if not self.choices:
@@ -46,5 +63,7 @@ class Fitted:
         """The distribution of a new observation (or, without noise, of the function) at x."""
         if not self.choices:
             return marginals_at(self.posterior, x, **extras)
+        if self.pools:
+            return pooled_marginals(self.choices, x, extras)
         refuse_extras(extras)
         return averaged(self.choices, x, noise=noise)

@@ -37,7 +37,8 @@ from stategp._forecasting._long_answers import after
 from stategp._forecasting._panel import Panel
 from stategp._forecasting._parallel import fit_panel
 from stategp._forecasting._pictures import Pictured
-from stategp._forecasting._regressors import effect_rows, knowing, without_unknown
+from stategp._forecasting._pooling import draw_pooled, pooled
+from stategp._forecasting._regressors import effect_rows, without_unknown
 from stategp._forecasting._single import EXTRAS, Wish, fit_frame, fit_stream
 from stategp._forecasting._targets import melted
 from stategp._forecasting._updating import updated
@@ -298,7 +299,7 @@ class Forecaster(Pictured):
 
     def _predict(
         self,
-        posterior: Posterior,
+        fitted: Fitted,
         x: np.ndarray,
         read_extras: dict[str, Any],
         *,
@@ -306,16 +307,15 @@ class Forecaster(Pictured):
         of: str = "observation",
         **extras: Any,
     ) -> Any:
-        fitted = self._fitted
         if of not in ("observation", "function"):
             raise ValueError(f"of must be 'observation' or 'function', got {of!r}")
         wanted = as_levels(levels)
         if of == "function" and not fitted.choices:
-            columns = function_columns(posterior, x, wanted)
+            columns = function_columns(fitted.posterior, x, wanted)
+        elif of == "function" and fitted.pools:
+            columns = normal_columns("", *pooled(fitted.choices, x), wanted)
         else:
-            noise = of == "observation"
-            known = dataclasses.replace(fitted, posterior=posterior)
-            there = known.distribution(x, read_extras | extras, noise=noise)
+            there = fitted.distribution(x, read_extras | extras, noise=of == "observation")
             columns = distribution_columns(there, wanted)
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
@@ -328,7 +328,7 @@ class Forecaster(Pictured):
         x, _ = self._numbers(times, None)
         fitted = self._fitted
         columns: dict[str, np.ndarray] = {}
-        for name, (mean, variance) in self._knowing(times, x).components(x).items():
+        for name, (mean, variance) in self._knowing(times, x).posterior.components(x).items():
             columns |= normal_columns(f"{name}_", mean, variance, as_levels(levels), name)
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
@@ -340,14 +340,15 @@ class Forecaster(Pictured):
         If several models are averaged, each gives as many samples as its weight says.
         """
         x, read_extras = self._numbers(times, extras)
-        fitted = self._fitted
+        fitted, every = self._knowing(times, x), read_extras | extras
         drawn: Any
-        if fitted.choices:
-            refuse_extras(read_extras | extras)
+        if fitted.pools:
+            drawn = draw_pooled(fitted.choices, seed, x, num_samples, every)
+        elif fitted.choices:
+            refuse_extras(every)
             drawn = draw(fitted.choices, seed, x, num_samples)
         else:
-            posterior = self._knowing(times, x)
-            drawn = posterior.sample_y(seed, x, num_samples, **(read_extras | extras))
+            drawn = fitted.posterior.sample_y(seed, x, num_samples, **every)
         columns = {f"sample_{i}": np.asarray(path) for i, path in enumerate(drawn)}
         return make_frame(fitted.kind, fitted.axis, (fitted.time, x), columns)
 
@@ -368,7 +369,7 @@ class Forecaster(Pictured):
             table = as_frame(frame, fitted.time, fitted.target)
             x, extras = self._numbers(table.to_native())
             y = number_column(table, fitted.target)
-        posterior = self._knowing(frame, None)
+        posterior = self._knowing(frame, None).posterior
         y = without_unknown(posterior, x, y)
         modelled = fitted.as_modelled(x, y)
         lost = np.isnan(modelled) & np.isfinite(y)  # nothing could be more extreme
@@ -408,10 +409,9 @@ class Forecaster(Pictured):
             raise ValueError("this Forecaster has not been fitted: call fit(frame, time, target)")
         return self.fitted
 
-    def _knowing(self, frame: Any, x: np.ndarray | None) -> Posterior:
-        """The posterior with the values of regressors in a frame, which must suffice for x."""
-        fitted = self._fitted
-        return knowing(fitted.posterior, fitted.axis, fitted.time, frame, x)
+    def _knowing(self, frame: Any, x: np.ndarray | None) -> Fitted:
+        """What was fitted, with the values of regressors in a frame, which must suffice for x."""
+        return self._fitted.knowing(frame, x)
 
     def _after(self, horizon: Any, every: Any) -> np.ndarray:
         fitted = self._fitted

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,8 +10,10 @@ import numpy as np
 
 from stategp._data import Observations
 from stategp._fitting import condition, fit
+from stategp._forecasting._beside import NOTHING, Beside
 from stategp._forecasting._candidates import Candidate, Outline, candidates
 from stategp._forecasting._outliers import Surprises, gross, unexpected
+from stategp._forecasting._regression import condition_with_effects, fit_with_effects
 from stategp._forecasting._scales import Scale, moved_inside, scales_of
 from stategp._models import GP
 from stategp._posteriors import Posterior
@@ -22,6 +25,7 @@ _MOST_LATEST = 1200
 _CYCLES = 4  # of the longest season that these hold, if that is within the limits
 _FARTHEST = 1e6  # standard deviations, beyond which outliers lose no more weight
 _MOST_STEPS = 60
+_BLOCK = 1024  # observations whose effects are looked at together
 _FLAT = 5e-4  # slope per observation at which a search may end
 LEARNING: dict[str, Any] = {"max_steps": _MOST_STEPS, "tolerance": _FLAT, "inducing": "data"}
 
@@ -38,6 +42,7 @@ class Series:
     shares: np.ndarray  # of its weight that an observation keeps: 1, and little for outliers
     floor: float | None = None  # the limits that the user gave
     cap: float | None = None
+    beside: Beside = NOTHING
 
     @staticmethod
     def of(
@@ -45,6 +50,7 @@ class Series:
         y: np.ndarray,
         counts: np.ndarray | None,
         limits: tuple[float | None, float | None] = (None, None),
+        beside: Beside = NOTHING,
         *,
         dates: bool,
         robust: bool,
@@ -53,14 +59,18 @@ class Series:
         seen = np.flatnonzero(np.isfinite(y))
         seen = seen[np.argsort(x[seen], kind="stable")]
         x, y, ones = x[seen], moved_inside(y[seen], *limits), np.ones(len(seen))
-        outline = Outline.of(x, y, dates)
+        beside = beside.of(seen)
+        f = beside.pointed_at(y)
+        effects = beside.rough_effects(x, f)
+        outline = Outline.of(x, f - effects, dates)
         given = ones if counts is None else counts[seen]
-        series = Series(x, y, given, outline, y, ones, *limits)
-        if not robust:
+        series = Series(x, y, given, outline, f, ones, *limits, beside)
+        if not (robust and beside.normal):
             return series
-        series = series.doubting(gross(x, y, outline))
+        found = gross(x, y - effects, outline)
+        series = series.doubting(found._replace(expected=found.expected + effects))
         if series.doubted.any() and not dates:  # a period was sought
-            outline = Outline.of(x, series.cleaned, dates)
+            outline = Outline.of(x, series.cleaned - effects, dates)
         return dataclasses.replace(series, outline=outline)
 
     def doubting(self, found: Surprises) -> "Series":
@@ -83,13 +93,21 @@ class Series:
 
     def candidates(self) -> list[list[Candidate]]:
         """The models to compare, on each scale."""
-        scales = scales_of(self.cleaned, self.floor, self.cap)
-        return candidates(self.x, self.cleaned, self.outline, scales)
+        usual = scales_of(self.cleaned, self.floor, self.cap) if self.beside.normal else (Scale(),)
+        values = [scale.forward(self.cleaned) for scale in usual]
+        without = [f - self.beside.rough_effects(self.x, f) for f in values]
+        scales = list(zip(usual, without, strict=True))
+        return candidates(self.x, self.outline, scales, self.beside.likelihood)
 
     def surprised(self, expected: np.ndarray, scores: np.ndarray) -> "Series":
         """The same with the outliers that a model finds; itself, if it has these already."""
-        found = unexpected(self.x, self.y, expected, scores, self.outline)
-        return self if np.array_equal(found.outliers, self.doubted) else self.doubting(found)
+        if not self.beside.normal:
+            return self
+        effects = self.beside.rough_effects(self.x, self.cleaned)
+        found = unexpected(self.x, self.y - effects, expected - effects, scores, self.outline)
+        if np.array_equal(found.outliers, self.doubted):
+            return self
+        return self.doubting(found._replace(expected=expected))
 
     # --- as a candidate sees them -------------------------------------------------------------
 
@@ -112,6 +130,7 @@ class Series:
             "x": self.x[rows],
             "y": candidate.scale.forward(self.taken(candidate.scale))[rows],
             "weights": None if np.all(weights == 1) else weights[rows],
+            **{name: column[rows] for name, column in self.beside.extras.items()},
         }
 
     def evidence(self, candidate: Candidate, log_likelihood: float) -> float:
@@ -137,20 +156,24 @@ class Learned(NamedTuple):
 
 def learn(candidate: Candidate, series: Series) -> Learned:
     """Hyperparameters from the latest observations, the posterior from all."""
-    latest, scale = series.latest, candidate.scale
-    learned: Posterior = fit(
+    latest, scale, design = series.latest, candidate.scale, series.beside.design
+    search: Any = fit if design is None else partial(fit_with_effects, design)
+    learned: Posterior = search(
         candidate.model, **series.part(candidate, latest), **LEARNING, progress=False
     )
     evidence = series.evidence(candidate, learned.elbo)
     if len(latest) < len(series.y):
         everything = series.part(candidate, np.arange(len(series.y)))
-        whole = condition(learned.model, **everything, inducing="data", progress=False)
+        look: Any = condition if design is None else partial(condition_with_effects, design)
+        whole = look(learned.model, **everything, inducing="data", progress=False)
         learned = dataclasses.replace(whole, fit_result=learned.fit_result)
-    expected, scores = left_out(
-        *_at_observations(learned, candidate.fitted), learned.data, noise_of(learned)
-    )
-    expected = scale.backward(expected)
-    scores = np.where(scale.takes(series.y), scores, np.inf)
+    expected, scores = series.cleaned, np.ones(len(series.y))
+    if series.beside.normal:
+        plain = design is None
+        seen = _at_observations(learned, candidate.fitted) if plain else _in_blocks(learned)
+        expected, scores = left_out(*seen, learned.data, noise_of(learned))
+        expected = scale.backward(expected)
+        scores = np.where(scale.takes(series.y), scores, np.inf)
     if scale.log:
         learned = in_units_of_y(learned, scale, series.taken(scale))
     learned = eqx.tree_at(lambda posterior: posterior.elbo, learned, evidence)
@@ -166,6 +189,15 @@ def _at_observations(posterior: Posterior, mean: np.ndarray) -> tuple[np.ndarray
     f = mean + (np.asarray(pairs.mean)[:-1, dim:] @ emission)[state]
     covariance = np.asarray(pairs.covariance)[:-1, dim:, dim:]
     return f, np.einsum("mij,i,j->m", covariance, emission, emission)[state]
+
+
+def _in_blocks(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
+    """The same with effects, of which few points at a time fit into memory."""
+    data = posterior.data
+    x = np.asarray(data.x) + float(data.origin)
+    parts = [posterior.predict_f(x[at : at + _BLOCK]) for at in range(0, len(x), _BLOCK)]
+    mean, variance = (np.concatenate([np.asarray(part[i]) for part in parts]) for i in (0, 1))
+    return mean, variance
 
 
 def left_out(

@@ -20,13 +20,14 @@ from stategp._fitting import (
 )
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._candidates import Candidate
+from stategp._forecasting._changes import with_changes
 from stategp._forecasting._choosing import lately, weigh
 from stategp._forecasting._defaults import refuse_durations
 from stategp._forecasting._learning import LEARNING, Series, left_out
 from stategp._forecasting._long import Long
 from stategp._forecasting._panel import Light, Panel
 from stategp._forecasting._reading import LongForm, Raw, read_series
-from stategp._forecasting._single import Wish, chooses
+from stategp._forecasting._single import Wish, chooses, plainly_normal
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior
 from stategp._runtime import Progress
@@ -122,7 +123,8 @@ class PanelFit:
     def _chooses(self, number: int) -> bool:
         data = self.series[number]
         assert data is not None
-        return chooses(self.forecaster, self.likelihood, np.asarray(data.x))
+        plain = plainly_normal(self.likelihood)
+        return plain and chooses(self.forecaster, self.likelihood, np.asarray(data.x))
 
     def _model(self) -> GP:
         kernel, mean = self.forecaster.kernel, self.forecaster.mean
@@ -152,8 +154,9 @@ class PanelFit:
     def _compare(self, numbers: list[int]) -> set[int]:
         """The first model of y and of log y for all series, then the others of the better one.
 
-        Series that have outliers, on sight or by the better of the first models, need more turns
-        and are left to be fitted one by one. The numbers of the others are returned.
+        Series that have outliers, on sight or by the better of the first models, or sudden changes
+        need more turns and are left to be fitted one by one. The numbers of the others are
+        returned.
         """
         clean: dict[int, Series] = {}
         for number in numbers:
@@ -163,7 +166,7 @@ class PanelFit:
                     np.asarray(raw.x), np.asarray(raw.y), raw.extras.get("weights"),
                     dates=self.form.axis.dates, robust=self.forecaster.robust,
                 )  # fmt: skip
-                if not series.doubted.any():
+                if not series.doubted.any() and with_changes(series, self.form.axis) is series:
                     clean[number] = series
             except (ValueError, FloatingPointError) as error:
                 self._fails(number, str(error))

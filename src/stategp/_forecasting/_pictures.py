@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from stategp._forecasting._answers import as_levels
-from stategp._forecasting._choosing import averaged
+from stategp._forecasting._fitted import Fitted
 from stategp._forecasting._frames import clock_times
-from stategp._posteriors import Posterior
 from stategp._story import Remark, Story, tell
 
 
@@ -28,8 +27,12 @@ class Pictured(abc.ABC):
         """Why forecasts should be trusted less."""
 
     @abc.abstractmethod
-    def _knowing(self, frame: Any, x: np.ndarray | None) -> Posterior:
-        """The posterior with the values of regressors in a frame, which must suffice for x."""
+    def _knowing(self, frame: Any, x: np.ndarray | None) -> Fitted:
+        """What was fitted, with the values of regressors in a frame, which must suffice for x."""
+
+    @abc.abstractmethod
+    def _usual_extras(self) -> dict[str, float]:
+        """Defaults for other quantities that the likelihood needs."""
 
     @abc.abstractmethod
     def _after(self, horizon: Any, every: Any) -> np.ndarray:
@@ -49,8 +52,9 @@ class Pictured(abc.ABC):
         """
         fitted, axis = self._fitted, self._fitted.axis
         ahead = None if horizon is None else self._after(horizon, None)
+        known, usual = self._knowing(future, ahead), self._usual_extras()
         story = tell(
-            self._knowing(future, ahead),
+            known.posterior,
             until=None if ahead is None else float(ahead[-1]),
             forecast_at=ahead,
             levels=as_levels(levels),
@@ -58,7 +62,7 @@ class Pictured(abc.ABC):
             unit="days" if axis.dates else "",
             call=fitted.call,
             names=(f"{fitted.time} ({axis.zone})" if axis.zone else fitted.time, fitted.target),
-            distribution=partial(averaged, fitted.choices) if fitted.choices else None,
+            distribution=partial(known.distribution, extras=usual) if fitted.choices else None,
             **options,
         )
         careful = tuple(Remark("look", _sentence(text)) for text in self.cautions)

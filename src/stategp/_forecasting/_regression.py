@@ -31,7 +31,7 @@ from stategp._models import GP
 from stategp._posteriors import Posterior, per_point
 from stategp._runtime import on_device, pad_last, padded_size
 from stategp.likelihoods import Gaussian
-from stategp.parameters import all_parameters
+from stategp.parameters import Parameter, all_parameters, map_parameters
 
 _TURNS = 6
 _SHORT = 0.005  # nats of the slopes that the last turn may not have seen
@@ -74,6 +74,29 @@ def fit_with_effects(
     return _posterior(fitted, upright(model), design, weights, found)
 
 
+def condition_with_effects(
+    design: Design, model: GP, x: np.ndarray, y: np.ndarray, **options: Any
+) -> RegressionPosterior:
+    """The posterior of a model and of effects, for hyperparameters as they are."""
+    if isinstance(model.likelihood, Gaussian):  # for which one look is enough
+        _check(model, options.get("inducing", "data"), None)
+        beside = {n: options[n] for n in (model.likelihood.extra, "weights") if n in options}
+        extras = {name: value for name, value in beside.items() if name != "weights"}
+        effects = _Effects.of(design, model, observe(x, y, model.likelihood, extras=extras))
+        seen = condition(
+            effects.added_to(model, None), x, y, inducing="data", progress=False, **beside
+        )
+        nothing = np.zeros(len(design.columns))
+        return _posterior(seen, model, design, nothing, effects.found(seen))
+
+    def frozen(parameter: Parameter) -> Parameter:
+        return dataclasses.replace(parameter, given=True, learned=False)
+
+    found = fit_with_effects(design, map_parameters(frozen, model), x, y, **options)
+    same: RegressionPosterior = dataclasses.replace(found, model=model)
+    return same
+
+
 def without_effects(model: GP) -> GP:
     """The model without the effects that were put into its mean."""
     (mean,) = model.means
@@ -101,8 +124,9 @@ def _check(model: GP, inducing: Any, checkpoint: Any) -> None:
 
 def expected_sizes(design: Design) -> np.ndarray:
     """The standard deviation of every coefficient a priori, in units of that of f."""
-    scales = [effect.scale for effect in design.effects] + [1.0]
-    return np.array([scales[column.group] for column in design.columns])
+    scales = [effect.scale for effect in design.effects]
+    columns = design.columns
+    return np.array([scales[column.group] if column.group >= 0 else 1.0 for column in columns])
 
 
 class Found(NamedTuple):

@@ -13,7 +13,7 @@ from stategp._forecasting._design import Design
 from stategp._forecasting._effects import Effect, Event, Holidays
 from stategp._forecasting._frames import as_frame, is_frame, number_column, time_column
 from stategp._forecasting._regression_posterior import RegressionPosterior
-from stategp._forecasting._steps import local_times
+from stategp._forecasting._steps import local_times, shown_time
 from stategp._posteriors import Posterior
 
 _DAILY = 1.5  # days between rows up to which a day can be told from its neighbours
@@ -137,19 +137,12 @@ def without_unknown(posterior: Posterior, x: np.ndarray, y: np.ndarray) -> np.nd
 def _unknown(missing: dict[str, np.ndarray], axis: TimeAxis, time: str) -> str:
     columns = ", ".join(map(repr, missing))
     times = np.unique(np.concatenate(list(missing.values())))
-    shown = [_shown(number, axis) for number in times[[0, -1]]]
+    shown = [shown_time(number, axis) for number in times[[0, -1]]]
     when = shown[0] if len(times) == 1 else f"{len(times)} times from {shown[0]} to {shown[1]}"
     return (
         f"the values of {columns} are not known at {when}: give a table with {time!r} and these "
         "columns (`future` of a forecast), with earlier rows too if there are lags"
     )
-
-
-def _shown(number: float, axis: TimeAxis) -> str:
-    if not axis.dates:
-        return f"{number:g}"
-    (moment,) = local_times(np.array([number]), axis)
-    return str(moment).removesuffix(" 00:00:00")
 
 
 def _varies(design: Design, column: int, group: int) -> bool:

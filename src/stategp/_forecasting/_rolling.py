@@ -191,8 +191,7 @@ def _fold(
         "scale": np.full(int(after.sum()), seasonal_scale(history, season)),
     }
     # Regressors are known beforehand.
-    known = fresh._knowing(data.table.filter((x <= window[1]).tolist()).to_native(), None)
-    fitted = dataclasses.replace(fresh.fitted, posterior=known)
+    fitted = fresh._knowing(data.table.filter((x <= window[1]).tolist()).to_native(), None)
     found |= _forecasts(fresh, fitted, test, y[after], level)
     return found, not any(issubclass(w.category, NotConvergedWarning) for w in caught)
 

@@ -11,6 +11,7 @@ from stategp._data import check_support, extra_values
 from stategp._expressions import parse_kernel
 from stategp._fitting import fit
 from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._beside import Beside
 from stategp._forecasting._choosing import choose
 from stategp._forecasting._coefficients import roughly_without
 from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
@@ -33,6 +34,7 @@ from stategp.means import Constant
 EXTRAS = ("noise_variance", "exposure", "trials")
 LIMITS = ("lower", "upper")  # of values that are known within them
 _FEWEST, _MOST = 4, 50_000  # times, and observations, for which models are compared
+_MOST_OTHERS = 20_000  # if they are not Gaussian
 
 
 class Wish(NamedTuple):
@@ -78,15 +80,20 @@ def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:
         asked, f"frame, time={time!r}, target={target!r}", named | dated | shown | wish.options
     )
     about = axis, time, target, kind_of(table), extras | limits, call
-    if design is None and not values and not wish.options and chooses(asked, likelihood, x[seen]):
-        return _compared(asked, x, y, beside.get("weights"), about)
-    if asked.floor is not None or asked.cap is not None:
+    compares = not wish.options and not limits and chooses(asked, likelihood, x[seen])
+    plain = plainly_normal(likelihood) and not values
+    if (asked.floor is not None or asked.cap is not None) and not (compares and plain):
         likelihood = _within_limits(asked, likelihood, name, y, extra)
+    if design is not None:
+        y = np.where(seen, y, np.nan)
+        say(design, x[seen], wish.progress)
+    if compares:
+        given = Beside(design, None if plainly_normal(likelihood) else likelihood, values)
+        return _compared(asked, x, y, beside.get("weights"), given, about)
     f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
     learn: Any = fit
     if design is not None:
-        f, y = roughly_without(design, x[seen], f), np.where(seen, y, np.nan)
-        say(design, x[seen], wish.progress)
+        f = roughly_without(design, x[seen], f)
         learn = partial(fit_with_effects, design)
     model = _model(asked, (x[seen], f), likelihood, axis, wish.progress)
     posterior: Posterior = learn(
@@ -158,16 +165,24 @@ def _censored(likelihood: Likelihood) -> Likelihood:
 def chooses(asked: Any, likelihood: Likelihood, x: np.ndarray) -> bool:
     """Whether the model is left to the data: models with a state at every observation."""
     left = asked.kernel is None and asked.mean is None and isinstance(asked.inducing, str)
-    plain = type(likelihood) is Gaussian and not likelihood.variance.given
-    wanted = left and plain and asked.inducing == "auto"
-    return wanted and len(np.unique(x)) >= _FEWEST and len(x) <= _MOST
+    wanted = left and asked.inducing == "auto" and likelihood.latents == 1
+    most = _MOST if plainly_normal(likelihood) else _MOST_OTHERS
+    return wanted and len(np.unique(x)) >= _FEWEST and len(x) <= most
 
 
-def _compared(asked: Any, x: np.ndarray, y: np.ndarray, counts: Any, about: Any) -> Fitted:
+def plainly_normal(likelihood: Likelihood) -> bool:
+    """Whether observations are Gaussian, with a noise that is left to the data."""
+    return type(likelihood) is Gaussian and not likelihood.variance.given
+
+
+def _compared(
+    asked: Any, x: np.ndarray, y: np.ndarray, counts: Any, beside: Beside, about: Any
+) -> Fitted:
     """Models are compared, and those that matter averaged."""
     axis, limits = about[0], (asked.floor, asked.cap)
-    series = Series.of(x, y, counts, limits, dates=axis.dates, robust=asked.robust)
-    choices, series = choose(series, robust=asked.robust)
+    limits = limits if beside.normal else (None, None)  # which its likelihood has, then
+    series = Series.of(x, y, counts, limits, beside, dates=axis.dates, robust=asked.robust)
+    choices, series = choose(series, axis, robust=asked.robust)
     doubted = tuple(series.x[series.doubted].astype(float).tolist())
     findings, cautions = tell_apart(choices, series, y, axis)
     chosen = Fitted(choices[0].posterior, *about)

@@ -85,6 +85,14 @@ def _shown(spacing: float, axis: TimeAxis) -> str:
     return describe(spacing) if axis.dates else f"{spacing:g}"
 
 
+def shown_time(number: float, axis: TimeAxis) -> str:
+    """A time as people write it: a number, a date, or a date and a time of day."""
+    if not axis.dates:
+        return f"{number:.10g}"
+    (moment,) = local_times(np.array([number]), axis)
+    return f"{moment:%Y-%m-%d}" if moment.time() == datetime.time() else f"{moment:%Y-%m-%d %H:%M}"
+
+
 def local_times(x: np.ndarray, axis: TimeAxis) -> list[datetime.datetime]:
     """Times as a clock in the zone shows them."""
     moments: list[datetime.datetime] = axis.times(x).astype("datetime64[us]").tolist()

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from stategp._data import check_support, extra_values
-from stategp._forecasting._choosing import Choice
 from stategp._forecasting._fitted import Fitted
 from stategp._forecasting._frames import as_frame, number_column, time_column
-from stategp._forecasting._regression import fit_with_effects
+from stategp._forecasting._regression import condition_with_effects, fit_with_effects
 from stategp._forecasting._regression_posterior import RegressionPosterior
 from stategp._forecasting._regressors import values_in
 from stategp._forecasting._single import LIMITS, read_within
@@ -36,15 +35,24 @@ def updated(
     _check_target(fitted, y, extras)
     beside: dict[str, Any] = {"weights": counts, "progress": progress, **extras}
     if fitted.choices:
-        choices = tuple(_updated_choice(choice, x, y, refine, beside) for choice in fitted.choices)
+        choices = tuple(
+            choice._replace(posterior=_posterior(choice.posterior, table, x, y, refine, beside))
+            for choice in fitted.choices
+        )
         return dataclasses.replace(fitted, posterior=choices[0].posterior, choices=choices)
-    posterior = fitted.posterior
-    if isinstance(posterior, RegressionPosterior):
-        values = values_in(table, posterior.design.effects)
-        posterior = _with_effects(posterior, x, y, values, refine, beside)
-    else:
-        posterior = posterior.update(x, y, refine=refine, **beside)
+    posterior = _posterior(fitted.posterior, table, x, y, refine, beside)
     return dataclasses.replace(fitted, posterior=posterior)
+
+
+def _posterior(
+    posterior: Posterior, table: Any, x: np.ndarray, y: np.ndarray, refine: Any, beside: Any
+) -> Posterior:
+    """One posterior, with these rows."""
+    if not isinstance(posterior, RegressionPosterior):
+        grown: Posterior = posterior.update(x, y, refine=refine, **beside)
+        return grown
+    values = values_in(table, posterior.design.effects)
+    return _with_effects(posterior, x, y, values, refine, beside)
 
 
 def _check_target(fitted: Fitted, y: np.ndarray, extras: dict[str, Any]) -> None:
@@ -63,12 +71,6 @@ def _check_target(fitted: Fitted, y: np.ndarray, extras: dict[str, Any]) -> None
                 f"{error}, which is one of the models that were chosen from the data: fit again, "
                 "with all rows"
             ) from None
-
-
-def _updated_choice(
-    choice: Choice, x: np.ndarray, y: np.ndarray, refine: Any, beside: dict[str, Any]
-) -> Choice:
-    return choice._replace(posterior=choice.posterior.update(x, y, refine=refine, **beside))
 
 
 def _with_effects(
@@ -94,18 +96,14 @@ def _with_effects(
         new = beside.get(name)
         new = np.ones(len(x)) if new is None else new
         beside = beside | {name: np.concatenate([column, new])}
-    model = map_parameters(_as_is if refine else _frozen, posterior.model)
     x, y = np.concatenate([old, x]), np.concatenate([np.asarray(data.y), y])
-    found: Posterior = fit_with_effects(design, model, x, y, **beside)
     if refine:
-        return found
-    return dataclasses.replace(found, model=posterior.model, fit_result=posterior.fit_result)
+        model = map_parameters(_as_is, posterior.model)
+        return fit_with_effects(design, model, x, y, **beside)
+    found = condition_with_effects(design, posterior.model, x, y, **beside)
+    return dataclasses.replace(found, fit_result=posterior.fit_result)
 
 
 def _as_is(parameter: Parameter) -> Parameter:
     """A parameter whose search starts from its present value."""
     return dataclasses.replace(parameter, given=True)
-
-
-def _frozen(parameter: Parameter) -> Parameter:
-    return dataclasses.replace(parameter, given=True, learned=False)

@@ -8,6 +8,7 @@ from stategp._forecasting._changes import level_changes
 from stategp._forecasting._choosing import Choice
 from stategp._forecasting._findings import changes_in_words, findings, outliers_in_words
 from stategp._forecasting._learning import Series
+from stategp._forecasting._pooling import pools
 from stategp._forecasting._scales import limits_in_words
 
 
@@ -36,6 +37,7 @@ def explain(
         return "\n".join([f"the kernel was given, or is the default: {kernel}", *careful])
     lines = []
     for choice in choices:
-        lines.append(f"  {100 * choice.weight:.0f} %  {choice.scale.name}: {choice.trend}")
+        name = "f" if pools(choice) else choice.scale.name
+        lines.append(f"  {100 * choice.weight:.0f} %  {name}: {choice.trend}")
     lead = "weights of the models whose quantiles are averaged:"
     return "\n".join([*found, lead, *lines, f"kernel of the first: {kernel}", *careful])

@@ -11,7 +11,7 @@ from stategp._posteriors._mixed import MixedPosterior
 from stategp._posteriors._outputs import MultiOutputPosterior
 from stategp._posteriors._pointwise import Points, by_blocks, check_levels, padded, per_point
 from stategp._posteriors._posterior import Posterior
-from stategp._posteriors._prediction import Chain, Predicts, summands_of
+from stategp._posteriors._prediction import Chain, Predicts, observe_samples, summands_of
 from stategp._posteriors._saved import allow_all
 from stategp._posteriors._space_time import SpaceTimePosterior
 
@@ -38,6 +38,7 @@ __all__ = [
     "check_posterior",
     "component_moments",
     "marginals_at",
+    "observe_samples",
     "padded",
     "per_point",
     "read_weights",

@@ -51,7 +51,7 @@ def starting_sharing(
     """EP before its first step."""
     shape = geometry(model, data.nodes, inducing)
     sites, swept = sweep_factors(model, shape, *first_factors(model, data, guess))
-    return shape, Sharing(sites, swept.marginals, jnp.zeros((), int), jnp.asarray(jnp.inf))
+    return shape, Sharing(sites, swept.marginals, jnp.zeros((), int), jnp.inf * jnp.ones(()))
 
 
 @jax.jit(static_argnames=("power", "damping"))
@@ -72,7 +72,7 @@ def sharing_step(
         relative_change(sites.precision, state.sites.precision),
     )
     moved = Sharing(sites, swept.marginals, state.steps + 1, change)
-    stuck = state._replace(steps=state.steps + 1, change=jnp.asarray(jnp.nan))
+    stuck = state._replace(steps=state.steps + 1, change=jnp.nan * jnp.ones(()))
     sound = jnp.isfinite(jnp.sum(swept.marginals.covariance)) & jnp.isfinite(change)
     kept: Sharing = jax.tree.map(lambda a, b: jnp.where(sound, a, b), moved, stuck)
     factors = _factors(model, data, shape, kept, power)

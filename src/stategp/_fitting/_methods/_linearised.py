@@ -213,7 +213,7 @@ def starting_smoothing(
     start = data.expected(model.likelihood, guess, model.likelihood.guess_variance(guess))
     precision = jnp.maximum(-2 * start.curvature, 0.0)
     linear = start.slope + precision * (guess - prior_mean(model, data.user_nodes))
-    return shape, Smoothing(linear, precision, jnp.asarray(jnp.inf))
+    return shape, Smoothing(linear, precision, jnp.inf * jnp.ones(()))
 
 
 @partial(jax.jit, static_argnames="method")
