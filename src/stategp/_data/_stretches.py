@@ -57,6 +57,15 @@ class Stretches(NamedTuple):
         base: Origin = math.floor(exact) if whole else float(exact)
         return base, float(exact - Fraction(base))
 
+    def ends(self, number: np.ndarray, *, whole: bool) -> tuple[np.ndarray, float, Origin]:
+        """The edges of some stretches, in order, counted from the first.
+
+        And where that begins, measured from an origin near by.
+        """
+        numbers = np.union1d(number, number + 1) - number[0]
+        origin, start = self.edge(int(number[0]), whole=whole)
+        return numbers, start, origin
+
     def nodes(self, number: np.ndarray, start: float) -> np.ndarray:
         """The nodes of stretches that are numbered from one that begins at `start`."""
         low = start + number * self.width

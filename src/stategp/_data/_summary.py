@@ -57,9 +57,7 @@ class Summary(eqx.Module):
         """The edges by number, counted from the first; where that is, from an origin near by."""
         if len(self.number) == 0:
             raise ValueError("the summary is empty: at least one observation is needed")
-        numbers = np.union1d(self.number, self.number + 1) - self.number[0]
-        origin, start = self.stretches.edge(int(self.number[0]), whole=self.whole)
-        return numbers, start, origin
+        return self.stretches.ends(self.number, whole=self.whole)
 
     @property
     def whole(self) -> bool:
@@ -136,15 +134,20 @@ def summable(likelihood: Any) -> Likelihood:
     known = from_name(likelihood) if isinstance(likelihood, str) else likelihood
     if not isinstance(known, Likelihood):
         raise ValueError(f"likelihood must be a name or one of sg.likelihoods, got {likelihood!r}")
-    nothing = np.zeros(0)
-    few = known.latents == 1 and known.statistics(nothing, nothing) is not None
-    if not (few or isinstance(known, Gaussian)):
+    if not has_sums(known):
         raise ValueError(
             f"observations with a {type(known).__name__} likelihood cannot be summed up: there are "
             "sums for Gaussian, Poisson, Bernoulli, Binomial, Exponential, Gamma and Ordinal; fit "
-            "others to the observations themselves, or to a part of them"
+            "others to the observations themselves, or to a stream of them (sg.stream)"
         )
     return known
+
+
+def has_sums(likelihood: Likelihood) -> bool:
+    """Whether there are sums that stand for observations."""
+    nothing = np.zeros(0)
+    few = likelihood.latents == 1 and likelihood.statistics(nothing, nothing) is not None
+    return few or isinstance(likelihood, Gaussian)
 
 
 def make_stretches(shortest: Any, period: Any, origin: Any) -> Stretches:

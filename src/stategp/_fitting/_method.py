@@ -41,6 +41,7 @@ class Method(abc.ABC):
     takes_starts: ClassVar[bool] = False
     takes_step_size: ClassVar[bool] = False
     takes_summaries: ClassVar[bool] = False  # never looks at single observations
+    takes_rows: ClassVar[bool] = False  # looks at observations in passes or batches of rows on disk
 
     def check(self, model: Any, data: Any) -> None:
         """Refuse, in words, what the method cannot do with this model and these data."""

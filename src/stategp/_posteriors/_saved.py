@@ -4,7 +4,16 @@ import dataclasses
 from types import ModuleType
 
 from stategp import chain, kernels, likelihoods, means, priors
-from stategp._data import GaussianSums, Observations, Stretches, Summarised, Summary, Table, Tallies
+from stategp._data import (
+    GaussianSums,
+    Observations,
+    Sampled,
+    Stretches,
+    Summarised,
+    Summary,
+    Table,
+    Tallies,
+)
 from stategp._files import allow, check_when_read
 from stategp._inference import Certificate, FitResult, Group, NodeSites, Outcome
 from stategp._models import GP, AdditiveGP, DeepGP, Layer, Stack
@@ -15,6 +24,7 @@ from stategp._posteriors._consistency import (
     check_deep,
     check_observations,
     check_posterior,
+    check_sampled,
     check_summary,
     check_table,
     check_training,
@@ -31,7 +41,7 @@ def allow_all() -> None:
     """Let files name every class that posteriors consist of."""
     allow(answers=(Posterior, AdditivePosterior, DeepPosterior, Filter, Summary))
     allow(Parameter, GP, AdditiveGP, Layer, Stack, Observations, Table)
-    allow(Summarised, Stretches, GaussianSums, Tallies)
+    allow(Summarised, Sampled, Stretches, GaussianSums, Tallies)
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
     allow(chain.Sites, chain.PairMarginals, FilterState)
     allow(DeepGP, outside=("function",))
@@ -39,6 +49,7 @@ def allow_all() -> None:
         {
             Observations: check_observations,
             Summarised: check_observations,
+            Sampled: check_sampled,
             Summary: check_summary,
             Table: check_table,
             Training: check_training,
