@@ -27,7 +27,7 @@ from stategp._data._pooled import Pooled, can_pool, pool
 from stategp._data._sample import Sample
 from stategp._data._store import Store
 from stategp._data._stored import Sampled, Stored
-from stategp._data._stretches import PER_LENGTHSCALE, Stretches
+from stategp._data._stretches import PER_LENGTHSCALE, Occupied, Stretches
 from stategp._data._summarised import Summarised
 from stategp._data._summary import (
     Summary,
@@ -61,6 +61,7 @@ __all__ = [
     "Moments",
     "Observations",
     "Observed",
+    "Occupied",
     "OnStretches",
     "Pooled",
     "Rows",

@@ -3,14 +3,13 @@
 import abc
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data._cells import padded_cells
 from stategp._data._observations import Observations, relative_inputs
-from stategp._data._stretches import Stretches
+from stategp._data._stretches import Occupied, Stretches
 from stategp._data._views import InCells, Origin
 from stategp._runtime import pad_last
 from stategp.likelihoods import Likelihood
@@ -24,10 +23,16 @@ class OnStretches(Observations):
     Inference sees them through nodes on every stretch, whose edges inducing points can be at.
     """
 
-    stretches: eqx.AbstractVar[Stretches]
-    number: eqx.AbstractVar[np.ndarray]  # of stretches with observations, in order
-    whole: eqx.AbstractVar[bool]  # whether all inputs were whole numbers
     source: ClassVar[str]  # what they came from, in a word
+
+    @abc.abstractmethod
+    def occupied(self) -> Occupied:
+        """The stretches with observations."""
+
+    @property
+    def stretches(self) -> Stretches:
+        """All stretches."""
+        return self.occupied().stretches
 
     @property
     def individual(self) -> bool:
@@ -43,15 +48,13 @@ class OnStretches(Observations):
 
     def cell_nodes(self) -> Float[Array, "cells order"]:
         """The nodes of all stretches with observations, padded to one of few sizes."""
-        _, start, _ = self.stretches.ends(self.number, whole=self.whole)
-        nodes = self.stretches.nodes(self._occupied(), start)
+        nodes = self.occupied().nodes()
         padded: Array = jax.device_put(pad_last(nodes, padded_cells(len(nodes))))
         return padded
 
     def edges(self) -> np.ndarray:
         """Where inducing points can be, from the origin."""
-        numbers, start, _ = self.stretches.ends(self.number, whole=self.whole)
-        return numbers * self.stretches.width + start
+        return self.occupied().edges()
 
     def at_edges(self, inducing: Any) -> np.ndarray:
         """Locations given by the user, from the origin; refused inside a stretch."""
@@ -61,7 +64,8 @@ class OnStretches(Observations):
         nearest = np.rint((locations - start) / width)
         close = max(_NEAR * width, 2 * float(np.spacing(far)))
         at_edge = np.abs(locations - start - nearest * width) <= close
-        inside = np.isin(np.floor((locations - start) / width), self._occupied())
+        number = self.occupied().number
+        inside = np.isin(np.floor((locations - start) / width), number - number[0])
         wrong = inside & ~at_edge
         if wrong.any():
             at = int(np.argmax(wrong))
@@ -77,9 +81,6 @@ class OnStretches(Observations):
         if self.source == "summary":
             return "take locations from summary.edges, or give a number"
         return f"give multiples of {self.stretches.width:.15g} (a quarter of shortest), or a number"
-
-    def _occupied(self) -> np.ndarray:
-        return self.number - self.number[0]
 
 
 def from_end_to_end(x: np.ndarray, ends: tuple[Any, Any], origin: Origin) -> np.ndarray:

@@ -75,7 +75,7 @@ class Store:
 
     def _write(self, rows: np.ndarray) -> None:
         try:
-            self.file.write(memoryview(np.ascontiguousarray(rows)).cast("B"))
+            self.file.write(np.ascontiguousarray(rows).data.cast("B"))
             self.file.flush()
         except OSError as error:
             raise self._full(_BYTES * self.floats * (self.rows + len(rows))) from error
@@ -92,7 +92,7 @@ class Store:
         count = max(min(size, self.rows - start), 0)
         held = np.zeros((size, self.floats))
         self.file.seek(_BYTES * self.floats * start)
-        self.file.readinto(memoryview(held[:count]).cast("B"))
+        self.file.readinto(held[:count].data.cast("B"))
         held[count:] = held[0]
         held[count:, 1] = 0
         return self._split(held)

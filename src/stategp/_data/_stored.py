@@ -1,18 +1,17 @@
 """Observations whose rows are on disk, read anew in every pass: likelihoods without sums."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Int
 
 from stategp._data._observations import Observations, relative_inputs
 from stategp._data._on_stretches import OnStretches, from_end_to_end
 from stategp._data._sample import Sample
 from stategp._data._store import Store
-from stategp._data._stored_rows import Reader, StoredRows
-from stategp._data._stretches import Stretches
+from stategp._data._stored_rows import Reader, StoredRows, part_shape
+from stategp._data._stretches import Occupied
 from stategp._data._views import InCells
 from stategp.likelihoods import Likelihood
 
@@ -20,9 +19,7 @@ from stategp.likelihoods import Likelihood
 class Sampled(OnStretches):
     """What is left of a stream after a fit: a sample of its rows, and where they were."""
 
-    stretches: Stretches
-    number: Int[np.ndarray, " stretches"]
-    whole: bool
+    where: Occupied
     rows: int
     digest: int  # the same for the same rows in any order
     source: ClassVar[str] = "stream"
@@ -30,6 +27,9 @@ class Sampled(OnStretches):
     @property
     def observed(self) -> int:
         return self.rows
+
+    def occupied(self) -> Occupied:
+        return self.where
 
     def check(self, likelihood: Likelihood) -> None:
         return
@@ -55,29 +55,27 @@ class Stored(Sampled):
     def of(
         store: Store,
         sample: Sample,
-        stretches: Stretches,
-        number: np.ndarray,
+        where: Occupied,
         ends: tuple[Any, Any],
         beside: tuple[float | None, float | None],
     ) -> "Stored":
         """Rows that were written, a sample of them, their stretches, the first and the last x."""
-        whole = all(isinstance(end, int) for end in ends)
-        _, _, origin = stretches.ends(number, whole=whole)
-        x, y, extra, weights = sample.ordered()
+        _, _, origin = where.ends()
+        x, y, extra, weights = cast(Any, sample.ordered())
         relative: Any = from_end_to_end(relative_inputs("x", x, origin), ends, origin)
-        columns: Any = relative, y, extra, weights, origin
-        known = stretches, number, whole, sample.rows, sample.digest
-        return Stored(*columns, *known, store, beside)
+        return Stored(
+            relative, y, extra, weights, origin, where, sample.rows, sample.digest, store, beside
+        )
 
     def released(self) -> Sampled:
         """Without the rows, whose disk is given back."""
         self.store.close()
         columns = self.x, self.y, self.extra, self.weights, self.origin
-        return Sampled(*columns, self.stretches, self.number, self.whole, self.rows, self.digest)
+        return Sampled(*columns, self.where, self.rows, self.digest)
 
     def view(self, likelihood: Likelihood) -> tuple[InCells, np.ndarray]:
         store = self.store
-        store.reader = Reader(store, self.number, self.beside[0], likelihood.guess)
+        store.reader = Reader(store, self.where.number, self.beside[0], likelihood.guess)
         given = [np.asarray(np.nan if value is None else value) for value in self.beside]
         view = StoredRows(
             cell_nodes=self.cell_nodes(),
@@ -88,6 +86,7 @@ class Stored(Sampled):
             beside=jax.device_put(given),
             own=(self.beside[0] is None, self.beside[1] is None),
             width=store.width,
+            part=part_shape(store.rows, store.width),
             latents=likelihood.latents,
         )
         return view, np.zeros(())
@@ -98,11 +97,12 @@ class Stored(Sampled):
             number, columns = self.store.everything()
         else:
             number, columns = self.store.draw(size, np.random.default_rng(key))
-        _, start, _ = self.stretches.ends(self.number, whole=self.whole)
-        x = start + (number - self.number[0] + (1 + columns[0]) / 2) * self.stretches.width
+        first, (_, start, _) = self.where.number[0], self.where.ends()
+        x = start + (number - first + (1 + columns[0]) / 2) * self.stretches.width
         own = iter(columns[2:])
         extra, weights = (next(own) if v is None else np.full(len(x), v) for v in self.beside)
         order = np.argsort(x, kind="stable")
         share = self.rows / len(x)
-        placed: Any = jax.device_put([v[order] for v in (x, columns[1], extra, share * weights)])
-        return Observations(*placed, self.origin)
+        placed = [v[order] for v in (x, columns[1], extra, share * weights)]
+        x, y, extra, weights = jax.device_put(placed)
+        return Observations(x, y, extra, weights, self.origin)

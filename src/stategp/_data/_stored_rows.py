@@ -22,6 +22,14 @@ _READ = 2**18  # observations that are read together
 _READ_BY_DEVICES = 2**22  # and by devices that want work for many cores
 
 
+def part_shape(rows: int, width: int) -> tuple[int, int]:
+    """Blocks that are read together, and rows of a block, of so many rows."""
+    if jax.default_backend() != "cpu":
+        return 1, _READ_BY_DEVICES // width
+    block = CACHED // width
+    return (1 if rows <= block else _READ // CACHED), block
+
+
 class Reader(NamedTuple):
     """What a program needs of a store."""
 
@@ -53,6 +61,7 @@ class StoredRows(InCells):
     beside: list[Float[Array, ""]]  # what is read beside y, and weights, where all are equal
     own: tuple[bool, bool] = eqx.field(static=True)  # whether each observation has its own instead
     width: int = eqx.field(static=True)
+    part: tuple[int, int] = eqx.field(static=True)  # blocks that are read together, rows of each
     latents: int = eqx.field(static=True)
 
     def expected(
@@ -72,10 +81,10 @@ class StoredRows(InCells):
 
     def start(self, likelihood: Likelihood, guess: Any, shift: Latent) -> tuple[Latent, Latent]:
         several = () if self.latents == 1 else (self.latents,)
-        like = jax.ShapeDtypeStruct((*self._shape, self.width, *several), float)
+        like = jax.ShapeDtypeStruct((*self.part, self.width, *several), float)
 
         def look(rows: Rows, part: Array) -> tuple[Latent, Latent]:
-            pointed = jax.pure_callback(partial(_point, *self._shape), like, self.handle, part)
+            pointed = jax.pure_callback(partial(_point, *self.part), like, self.handle, part)
             return rows.start(likelihood, pointed, shift)
 
         return self._sum(look)
@@ -84,32 +93,26 @@ class StoredRows(InCells):
         """What is known without a pass."""
         return jnp.zeros(()) if likelihood.discrete else jnp.asarray(jnp.inf)
 
-    @property
-    def _shape(self) -> tuple[int, int]:
-        """Blocks of a part, and rows of a block."""
-        if jax.default_backend() != "cpu":
-            return 1, _READ_BY_DEVICES // self.width
-        return _READ // CACHED, CACHED // self.width
-
     def _rows(self, part: Int[Array, ""]) -> Rows:
-        blocks, block = self._shape
+        blocks, block = self.part
         number = jax.ShapeDtypeStruct((blocks * block,), int)
-        filled = jax.ShapeDtypeStruct(self._shape, int)
-        column = jax.ShapeDtypeStruct((*self._shape, self.width), float)
+        filled = jax.ShapeDtypeStruct(self.part, int)
+        column = jax.ShapeDtypeStruct((*self.part, self.width), float)
         like = [number, filled, *[column] * (2 + sum(self.own))]
-        read = partial(_read, *self._shape)
+        read = partial(_read, *self.part)
         cell, filled, t, y, *rest = jax.pure_callback(read, like, self.handle, part)
         of_each = iter(rest)
         extra, weights = (
             next(of_each) if own else value
             for own, value in zip(self.own, self.beside, strict=True)
         )
-        where = self.cell_nodes, self.total_weight, self.origin
+        nowhere = 0  # nobody asks a part where it is
+        where = self.cell_nodes, self.total_weight, nowhere
         return Rows(*where, cell, filled, t, y, extra, weights)
 
     def _sum(self, look: Callable[[Rows, Int[Array, ""]], Any]) -> Any:
         """The sum of what is seen of every part."""
-        blocks, block = self._shape
+        blocks, block = self.part
         parts = -(-self.count // (blocks * block))
         like = jax.eval_shape(lambda part: look(self._rows(part), part), jnp.zeros((), int))
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data._on_stretches import OnStretches, from_end_to_end
-from stategp._data._stretches import Stretches
+from stategp._data._stretches import Occupied
 from stategp._data._summary import Summary
 from stategp._data._sums import DEGREES, GaussianSums, Tallies
 from stategp._data._views import (
@@ -41,7 +41,7 @@ class Summarised(OnStretches):
 
     @staticmethod
     def of(summary: Summary) -> "Summarised":
-        _, start, origin = summary.ends_of_stretches()
+        _, start, origin = summary.occupied().ends()
         width, sums = summary.stretches.width, summary.sums
         low = (summary.number - summary.number[0]) * width + start
         ends = summary.first, summary.last
@@ -64,17 +64,8 @@ class Summarised(OnStretches):
     def observed(self) -> int:
         return self.summary.rows
 
-    @property
-    def stretches(self) -> Stretches:
-        return self.summary.stretches
-
-    @property
-    def number(self) -> np.ndarray:
-        return self.summary.number
-
-    @property
-    def whole(self) -> bool:
-        return self.summary.whole
+    def occupied(self) -> Occupied:
+        return self.summary.occupied()
 
     def view(self, likelihood: Likelihood) -> tuple[InCells, np.ndarray]:
         """What inference asks, and what the observations point at, at every node."""

@@ -11,9 +11,8 @@ from jaxtyping import Int
 
 from stategp._arguments import as_number, as_whole, positive_number
 from stategp._data._observations import check_columns
-from stategp._data._stretches import PER_LENGTHSCALE, PER_PERIOD, Stretches
+from stategp._data._stretches import PER_LENGTHSCALE, PER_PERIOD, Occupied, Stretches
 from stategp._data._sums import GaussianSums, Sum, Tallies
-from stategp._data._views import Origin
 from stategp._files import save
 from stategp.likelihoods import Gaussian, Likelihood, from_name
 
@@ -50,14 +49,14 @@ class Summary(eqx.Module):
     @property
     def edges(self) -> np.ndarray:
         """Where stretches with observations begin and end: inducing points can be there."""
-        numbers, start, origin = self.ends_of_stretches()
-        return numbers * self.stretches.width + start + float(origin)
+        occupied = self.occupied()
+        return occupied.edges() + float(occupied.ends()[2])
 
-    def ends_of_stretches(self) -> tuple[np.ndarray, float, Origin]:
-        """The edges by number, counted from the first; where that is, from an origin near by."""
+    def occupied(self) -> Occupied:
+        """The stretches with observations."""
         if len(self.number) == 0:
             raise ValueError("the summary is empty: at least one observation is needed")
-        return self.stretches.ends(self.number, whole=self.whole)
+        return Occupied(self.stretches, self.number, self.whole)
 
     @property
     def whole(self) -> bool:

@@ -46,9 +46,9 @@ def too_fast(rate: float, data: OnStretches) -> str:
     stretches = data.stretches
     shorter = PER_LENGTHSCALE * WIDEST / (MARGIN * rate)
     return (
-        f"the kernel is too fast for the {data.source}: f changes within {1 / rate:.3g} (one over the "
-        f"fastest rate of the kernel), and the stretches, {stretches.width:.3g} long, are made for "
-        f"{1 / stretches.fastest:.3g} or more. Make the {data.source} again with "
+        f"the kernel is too fast for the {data.source}: f changes within {1 / rate:.3g} (one over "
+        f"the fastest rate of the kernel), and the stretches, {stretches.width:.3g} long, are made "
+        f"for {1 / stretches.fastest:.3g} or more. Make the {data.source} again with "
         f"shortest={shorter:.1g} or less, or with the shortest period"
     )
 
@@ -125,8 +125,8 @@ class Sight:
         """On stretches that cannot be cut anew."""
         if not all(mean.smooth for mean in model.means):
             raise ValueError(
-                f"a {data.source} needs mean functions that are smooth between any two inputs; fit this "
-                "model to the observations themselves"
+                f"a {data.source} needs mean functions that are smooth between any two inputs; fit "
+                "this model to the observations themselves"
             )
         self.slowest, self.fastest = -np.inf, MARGIN * data.stretches.fastest
         rate = fastest_rate(model)

@@ -26,7 +26,7 @@ def check_observations(data: Observations) -> None:
 def check_sampled(data: Sampled) -> None:
     """Columns of one length, in order of x, and stretches in order."""
     check_observations(data)
-    if len(_check_stretches(data.stretches, data.number)) == 0 or data.rows < 1:
+    if len(_check_stretches(data.stretches, data.where.number)) == 0 or data.rows < 1:
         raise ValueError("it has no observations")
 
 

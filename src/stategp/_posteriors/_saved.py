@@ -7,6 +7,7 @@ from stategp import chain, kernels, likelihoods, means, priors
 from stategp._data import (
     GaussianSums,
     Observations,
+    Occupied,
     Sampled,
     Stretches,
     Summarised,
@@ -41,7 +42,7 @@ def allow_all() -> None:
     """Let files name every class that posteriors consist of."""
     allow(answers=(Posterior, AdditivePosterior, DeepPosterior, Filter, Summary))
     allow(Parameter, GP, AdditiveGP, Layer, Stack, Observations, Table)
-    allow(Summarised, Sampled, Stretches, GaussianSums, Tallies)
+    allow(Summarised, Sampled, Occupied, Stretches, GaussianSums, Tallies)
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
     allow(chain.Sites, chain.PairMarginals, FilterState)
     allow(DeepGP, outside=("function",))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from stategp._data import Sample, Store, Stored, Stretches, check_columns
+from stategp._data import Occupied, Sample, Store, Stored, Stretches, check_columns
 from stategp._streams._columns import Roles
 from stategp.likelihoods import Likelihood
 
@@ -37,10 +37,10 @@ def keep(
             watch(seen)
             if len(x) == 0:
                 continue
-            beside = [None if has else float(v[0]) for has, v in zip(own, (extra, weights))]
+            of_each = list(zip(own, (extra, weights), strict=True))
+            beside = [None if has else float(values[0]) for has, values in of_each]
             at, t = stretches.locate(x)
-            several = [v for has, v in zip(own, (extra, weights), strict=True) if has]
-            store.add(at, [t, y, *several])
+            store.add(at, [t, y, *(values for has, values in of_each if has)])
             sample.add([x, y, extra, weights])
             number = np.union1d(number, at)
             ends += [x.min().item(), x.max().item()]
@@ -55,7 +55,9 @@ def keep(
     except BaseException:
         store.close()
         raise
-    return Stored.of(store, sample, stretches, number, (ends[0], ends[1]), (beside[0], beside[1]))
+    whole = all(isinstance(end, int) for end in ends)
+    where = Occupied(stretches, number, whole)
+    return Stored.of(store, sample, where, (ends[0], ends[1]), (beside[0], beside[1]))
 
 
 def _extra_of(roles: Roles, likelihood: Likelihood) -> str | float | None:

@@ -252,8 +252,8 @@ def stream(
     Rows are read once, in any order, and kept as sums over stretches of time, as `sg.summarise`
     makes them: memory does not grow with their number. For likelihoods that have no such sums
     (Student-t, negative binomial, …) and for minibatches rows are kept on disk during the fit, 16
-    bytes or more each, and every pass reads them from there. Timestamps and dates become days since 1970
-    (`stream.numbers`), and lengths can then be written "12h" or "30d".
+    bytes or more each, and every pass reads them from there. Timestamps and dates become days since
+    1970 (`stream.numbers`), and lengths can then be written "12h" or "30d".
 
     Arguments:
         source: a Parquet file, a folder of them (hive partitions, `year=2024/…`, are columns), a
