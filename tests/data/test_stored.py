@@ -99,6 +99,16 @@ def test_a_sample_does_not_depend_on_order():
     assert np.all(np.diff(found[0][0][0]) >= 0)
 
 
+def test_fits_resume_from_checkpoints(fitted, tmp_path):
+    options = {"inducing": 10, "checkpoint": tmp_path / "checkpoint", "every": 1e-3}
+    whole = sg.fit(ROBUST, of(), **options)
+    assert whole.elbo == pytest.approx(fitted.elbo, rel=1e-12)
+    again = sg.fit(ROBUST, of(np.argsort(X)), **options, resume=True)
+    assert again.fit_result.trace == whole.fit_result.trace
+    with pytest.raises(ValueError, match="the data differs"):
+        sg.fit(ROBUST, of(np.arange(50)), **options, resume=True)
+
+
 def test_posteriors_are_saved_and_say_what_they_do_not_hold(fitted, tmp_path):
     fitted.save(tmp_path / "stream.stategp")
     again = sg.load(tmp_path / "stream.stategp")

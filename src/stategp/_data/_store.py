@@ -5,9 +5,11 @@ after the other, each filled up to the width of rows. Whatever happens to the pr
 left on the disk.
 """
 
+import errno
 import itertools
 import shutil
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,6 +19,7 @@ from stategp._data._cells import Cells
 from stategp._data._packing import best_width, lay_out, pick
 
 _BYTES = 8  # of a number
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Part(NamedTuple):
@@ -41,6 +44,7 @@ class Store:
         if least > shutil.disk_usage(self.where).free:
             raise self._full(least)
         self.file = tempfile.TemporaryFile(dir=self.where)  # noqa: SIM115, closed by `close`
+        self.lock = threading.Lock()  # where it is read from is a state of the file
         self.handle = next(Store._handles)
         Store.opened[self.handle] = self
 
@@ -78,6 +82,8 @@ class Store:
             self.file.write(np.ascontiguousarray(rows).data.cast("B"))
             self.file.flush()
         except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
             raise self._full(_BYTES * self.floats * (self.rows + len(rows))) from error
         self.rows += len(rows)
 
@@ -91,8 +97,9 @@ class Store:
         """So many rows from one on; beyond the last, rows that hold nothing."""
         count = max(min(size, self.rows - start), 0)
         held = np.zeros((size, self.floats))
-        self.file.seek(_BYTES * self.floats * start)
-        self.file.readinto(held[:count].data.cast("B"))
+        with self.lock:
+            self.file.seek(_BYTES * self.floats * start)
+            self.file.readinto(held[:count].data.cast("B"))
         held[count:] = held[0]
         held[count:, 1] = 0
         return self._split(held)
