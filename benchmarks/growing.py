@@ -2,10 +2,12 @@
 
 A stream is fed to a filter one observation at a time: seconds of this process and memory for each
 part of the stream, which should not depend on how much came before. Beside it, the time that
-`posterior.update` takes for one observation more, and `sg.condition` for all, against N.
+`posterior.update` takes for one observation more, and `sg.condition` for all, against N. With
+`--store` the run goes to docs/growing-run.json and what it found to docs/growing.md.
 """
 
 import argparse
+import datetime
 import json
 import resource
 import sys
@@ -15,6 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import stategp as sg
+from benchmarks.__main__ import machine
+from benchmarks.blocks import write_block
 
 STORED = Path(__file__).parent.parent / "docs" / "growing-run.json"
 MODELS = {
@@ -115,18 +119,49 @@ def one_more(count: int, inducing: int | str) -> dict:
     return row
 
 
+def page(run: dict) -> str:
+    """What docs/growing.md says of a run."""
+    about = run["machine"]
+    lines = [
+        f"On {about['cores']} cores of an {about['processor'].split(' Processor')[0]}, for each "
+        "observation of a stream (`python -m benchmarks.growing`, [numbers](growing-run.json)):",
+        "",
+        "| stream | observations before | microseconds each | memory |",
+        "|---|---|---|---|",
+    ]
+    for name in MODELS:
+        rows = [row for row in run["streams"] if row["stream"] == name]
+        size = rows[0]["observations"]
+        for row in (rows[0], rows[-1]):
+            memory_mb = f"{row['bytes'] / 1e6:.0f} MB"
+            before = f"{row['observations'] - size:,}"
+            lines.append(f"| {name} | {before} | {row['microseconds']:.0f} | {memory_mb} |")
+    lines += [
+        "",
+        "| N | states | one more by `update` | all by `sg.condition` |",
+        "|---|---|---|---|",
+    ]
+    for row in run["updates"]:
+        both = f"{row['update']:.3f} s | {row['condition']:.3f} s"
+        lines.append(f"| {row['observations']:,} | {row['states']:,} | {both} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--store", action="store_true", help=f"write {STORED.name}")
+    parser.add_argument("--store", action="store_true", help=f"write {STORED.name} and the page")
     arguments = parser.parse_args()
     count = 2_000 if arguments.quick else 1_000_000
     streams = [row for name in MODELS for row in stream(name, count, 4 if arguments.quick else 10)]
     sizes = [1_000, 2_000] if arguments.quick else [1_000, 10_000, 100_000, 1_000_000]
     growing = [one_more(size, "data" if size <= 10_000 else 2_000) for size in sizes]
+    about = {"date": datetime.date.today().isoformat(), "machine": machine()}
+    run = about | {"streams": streams, "updates": growing}
+    print("\n" + page(run))
     if arguments.store:
-        run = {"runtime": str(sg.describe_runtime()), "streams": streams, "updates": growing}
         STORED.write_text(json.dumps(run, indent=1) + "\n")
+        write_block("growing.md", "growing", page(run))
 
 
 if __name__ == "__main__":

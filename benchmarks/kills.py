@@ -36,6 +36,14 @@ print(posterior.elbo.hex(), len(posterior.fit_result.trace), hash(posterior.fit_
 """
 
 
+def commit() -> str:
+    """Of the code that runs; what is not committed is named."""
+    here = Path(__file__).parent
+    asked = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
 def start(fit: str, checkpoint: Path | None) -> subprocess.Popen:
     options = {"checkpoint": str(checkpoint), "every": EVERY, "resume": True}
     text = PROGRAM.format(arguments=FITS[fit], options=options if checkpoint else {})
@@ -89,7 +97,7 @@ def main() -> None:
     parser.add_argument("--longest", type=float, default=5.0, help="seconds before a kill")
     parser.add_argument("--store", action="store_true", help=f"write {STORED.name}")
     arguments = parser.parse_args()
-    chance = random.Random(0)
+    chance, code = random.Random(0), commit()
     expected = {fit: start(fit, None).communicate()[0] for fit in FITS}
     for fit, answer in expected.items():
         print(f"{fit}: {answer.strip()}", flush=True)
@@ -112,7 +120,7 @@ def main() -> None:
                     assert line["steps_after"] >= line["steps_before"], line
                 print(line if not over else answers[-1], flush=True)
                 if arguments.store:
-                    run = {"every": EVERY, "kills": log, "answers": answers}
+                    run = {"commit": code, "every": EVERY, "kills": log, "answers": answers}
                     STORED.write_text(json.dumps(run, indent=1) + "\n")
     same = all(answer["the_same"] for answer in answers)
     print(f"{len(log)} kills, {len(answers)} fits, all answers the same: {same}")

@@ -5,7 +5,8 @@ noise, hyperparameters learned, on 5,000 series of 500 points; the default forec
 season on daily series of 500 points; and M4's weekly series (`STATEGP_DATA/m4/m4_odd.parquet`) in
 one call. AutoETS of statsforecast forecasts some of the same simulated series, on all cores, in its
 own environment (`benchmarks/peers/make_environments.sh`). What is timed has been compiled before;
-the first call is timed, too. Results go to standard output and to `benchmarks/results/`.
+the first call is timed, too. Results go to standard output and to `benchmarks/results/`; those of
+`--job m4 --store` to docs/many-run.json and docs/many.md.
 """
 
 import argparse
@@ -22,11 +23,13 @@ import numpy as np
 
 import stategp as sg
 from benchmarks.__main__ import machine
+from benchmarks.blocks import write_block
 from benchmarks.forecast_series import read_m4
 from stategp._runtime import replacing
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
+STORED = ROOT / "docs" / "many-run.json"
 LENGTH, SEASON, HORIZON = 500, 7, 14
 TARGETS = {"matern32": 100, "seasons": 10}  # series a second, on two cores
 QUICK = {"matern32": 200, "seasons": 40}
@@ -106,6 +109,9 @@ def m4_weekly():
         for name, (train, _) in series.items()
     ]
     frame = pd.concat(parts)
+    model = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Gaussian(), sg.means.Constant())
+    first, _ = timed(lambda: sg.fit_many(model, frame, by="unique_id"))
+    again, many = timed(lambda: sg.fit_many(model, frame, by="unique_id"))
     seconds, forecaster = timed(lambda: sg.Forecaster().fit(frame, by="unique_id"))
     forecast_seconds, ahead = timed(lambda: forecaster.forecast("13w"))
     by_key = dict(tuple(ahead.groupby("unique_id")))
@@ -116,6 +122,10 @@ def m4_weekly():
     ]
     return {
         "series": len(series),
+        "observations": len(frame),
+        "fit_many_first_seconds": first,
+        "fit_many_seconds": again,
+        "fit_many_failed": len(many.failures),
         "failed": len(forecaster.failures_),
         "seconds_with_compilation": seconds,
         "forecast_seconds": forecast_seconds,
@@ -174,11 +184,34 @@ def table(run):
     return "\n".join(lines)
 
 
+def page(weekly):
+    """What docs/many.md says of M4's weekly series."""
+    first, again = weekly["fit_many_first_seconds"], weekly["fit_many_seconds"]
+    return (
+        f"M4's {weekly['series']} weekly series ({weekly['observations']:,} observations), each in "
+        f"one call: `sg.fit_many` takes {again:.1f} s\n({first:.1f} s with compilation), and "
+        '`Forecaster().fit(frame, by="unique_id")`, which compares models,\n'
+        f"{weekly['seconds_with_compilation']:.0f} s with compilation; the sMAPE of its forecasts "
+        f"is {weekly['smape']:.2f} (`python -m benchmarks.many --job m4`,\n"
+        "[numbers](many-run.json))."
+    )
+
+
+def store(weekly):
+    """Beside the other jobs, and on the page."""
+    run = json.loads(STORED.read_text()) | {"m4_weekly": weekly}
+    command = "python -m benchmarks.many --job m4 --store"
+    run["commands"] = [*(c for c in run["commands"] if c != command), command]
+    STORED.write_text(json.dumps(run, indent=1) + "\n")
+    write_block("many.md", "m4", page(weekly))
+
+
 def arguments():
     parser = argparse.ArgumentParser(prog="benchmarks.many", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer series")
     parser.add_argument("--series", type=int, metavar="K", help="so many series of each job")
-    parser.add_argument("--job", choices=FULL, help="only this one, without M4")
+    parser.add_argument("--job", choices=[*FULL, "m4"], help="only this one")
+    parser.add_argument("--store", action="store_true", help="M4: write the page and its numbers")
     parser.add_argument("--peer-series", type=int, default=200, help="so many for AutoETS")
     parser.add_argument("--without-peers", action="store_true", help="stategp alone")
     parser.add_argument("--environments", type=Path, default=ROOT / ".venv-peers")
@@ -194,13 +227,15 @@ def main():
     sizes = QUICK if quick else FULL
     fits = {"matern32": fit_matern, "seasons": fit_seasons}
     run = {"date": datetime.date.today().isoformat(), "machine": machine(), "jobs": {}}
-    for name in [options.job] if options.job else FULL:
+    for name in [job for job in FULL if options.job in (None, job)]:
         y = simulated(options.series or sizes[name], seasons=name == "seasons")
         run["jobs"][name] = ours(name, y, fits[name])
         run["jobs"][name]["AutoETS"] = theirs(options, name, y)
         print(f"{name}: {json.dumps(run['jobs'][name])}", flush=True)
-    if not options.job and os.environ.get("STATEGP_DATA"):
+    if options.job in (None, "m4") and os.environ.get("STATEGP_DATA"):
         run["m4_weekly"] = m4_weekly()
+        if options.store:
+            store(run["m4_weekly"])
     print("\n" + table(run))
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / f"{run['date']}-many{'-quick' if quick else ''}.json"

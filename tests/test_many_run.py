@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+from benchmarks import many
+from benchmarks.blocks import block
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 
@@ -18,3 +21,9 @@ def test_series_in_a_second():
     assert f"AutoETS fits {peer['series'] / peer['seconds']:.0f} a second" in page
     assert f"fits {seasons['series'] / seasons['seconds']:.0f} a second" in page
     assert f"with compilation, take {seasons['first']:.0f} s" in page
+
+
+def test_weekly_series_of_m4():
+    run = json.loads((DOCS / "many-run.json").read_text())
+    expected = many.page(run["m4_weekly"]) if "m4_weekly" in run else ""
+    assert block("many.md", "m4") == expected

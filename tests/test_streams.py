@@ -214,7 +214,6 @@ def test_what_cannot_be_streamed_is_said(folder):
         (lambda: of(folder, time="v"), "must differ"),
         (lambda: sg.fit(sg.AdditiveGP({"t": "matern32"}), of(folder)), "is for an sg.GP"),
         (lambda: sg.condition(MODEL, of(folder), Y), "y is a part of the stream"),
-        (lambda: sg.condition(sg.GP("matern32", "student_t"), of(folder)), "cannot be summed up"),
         (lambda: sg.condition(sg.GP("periodic"), of(folder, shortest=None)), "starting value"),
     ]:
         with pytest.raises(ValueError, match=words):

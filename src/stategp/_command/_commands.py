@@ -14,6 +14,7 @@ import stategp as sg
 from stategp._command._demo import run_demo
 from stategp._command._describe import describe_table, facts
 from stategp._command._interrupts import Interrupted, was_interrupted
+from stategp._command._joining import join
 from stategp._command._models import (
     columns_in,
     future_of,
@@ -23,10 +24,12 @@ from stategp._command._models import (
 )
 from stategp._command._options import (
     Checkpoint,
+    Coordinator,
     Data,
     DataOrFolder,
     DateFormat,
     Decimal,
+    Distributed,
     Every,
     Future,
     Holidays,
@@ -38,6 +41,8 @@ from stategp._command._options import (
     Likelihood,
     Model,
     Output,
+    Process,
+    Processes,
     Regressors,
     Resume,
     Separator,
@@ -127,6 +132,10 @@ def fit(
     checkpoint: Checkpoint = None,
     every: Every = "5min",
     resume: Resume = False,
+    distributed: Distributed = False,
+    coordinator: Coordinator = None,
+    process: Process = None,
+    processes: Processes = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Model file; by default DATA.stategp."),
@@ -138,6 +147,7 @@ def fit(
     Times are dates (with or without time zone) or numbers, in any order, with gaps. An empty
     target is a missing observation. Ctrl-C stops learning and keeps the model learned so far.
     """
+    joined = join(data, distributed, coordinator, process, processes)
     target_file = model_beside(data) if output is None else output
     check_path(target_file, never=TABLES)
     extras = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
@@ -176,20 +186,25 @@ def fit(
     elif resume:
         raise ValueError("--resume needs the file to go on from: give --checkpoint FILE")
     spinner, began = Spinner(), clock.perf_counter()
+    shown: Any = spinner if joined.speaks else False
     try:
         with warnings.catch_warnings(record=True) as caught, rows_of(file):
             warnings.simplefilter("always", sg.NotConvergedWarning)
             warnings.simplefilter("always", sg.CheckpointWarning)
-            forecaster.fit(table, time, target, progress=spinner, **options, **columns)
+            forecaster.fit(table, time, target, progress=shown, **options, **columns)
     except KeyboardInterrupt:
         raise Interrupted("interrupted before anything was learned; nothing was written") from None
     finally:
         spinner.close()
+    if not joined.speaks:
+        joined.leave()
+        return
     result = forecaster.posterior.fit_result
     # What the report says too; where nothing was optimised, the time since the table was read.
     seconds = result.total_seconds if result else clock.perf_counter() - began
     remember_layout(forecaster, file.layout)
     forecaster.save(target_file)
+    joined.leave()
     _say_done("fitted", facts(forecaster), target_file, seconds, as_json)
     if was_interrupted(forecaster.posterior):
         rest = "" if checkpoint is None else f"; --resume goes on from {checkpoint}"

@@ -138,3 +138,19 @@ Every = Annotated[
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on from the checkpoint, if it is there.")
 ]
+Distributed = Annotated[
+    bool,
+    typer.Option(
+        "--distributed",
+        help="One of several processes that share the reading of a folder: started by srun or "
+        "mpirun, in Kubernetes, or with --coordinator.",
+    ),
+]
+Coordinator = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Where process 0 is to be found, without a scheduler."),
+]
+Process = Annotated[
+    int | None, typer.Option(min=0, metavar="N", help="Which process this is, from 0.")
+]
+Processes = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many there are.")]

@@ -8,6 +8,7 @@ from stategp._data._observations import (
     AtInducing,
     Column,
     Observations,
+    check_columns,
     check_support,
     distinct_inputs,
     distinct_steps,
@@ -20,15 +21,20 @@ from stategp._data._observations import (
     relative_inputs,
     traced_inputs,
 )
+from stategp._data._on_stretches import OnStretches
 from stategp._data._outputs import Outputs, observe_several, output_numbers
 from stategp._data._packing import one_if_equal, pack_moments, pack_rows, pad_observations
 from stategp._data._placed import PlacedRows
 from stategp._data._pooled import Pooled, can_pool, pool
+from stategp._data._sample import Sample
 from stategp._data._space_time import observe_in_space, packed_rows, times_and_places
-from stategp._data._stretches import PER_LENGTHSCALE, Stretches
+from stategp._data._store import Store
+from stategp._data._stored import Sampled, Stored
+from stategp._data._stretches import PER_LENGTHSCALE, Occupied, Stretches
 from stategp._data._summarised import Summarised
 from stategp._data._summary import (
     Summary,
+    has_sums,
     make_stretches,
     summable,
     summarise_columns,
@@ -58,10 +64,16 @@ __all__ = [
     "Moments",
     "Observations",
     "Observed",
+    "Occupied",
+    "OnStretches",
     "Outputs",
     "PlacedRows",
     "Pooled",
     "Rows",
+    "Sample",
+    "Sampled",
+    "Store",
+    "Stored",
     "Stretches",
     "Summarised",
     "Summary",
@@ -72,6 +84,7 @@ __all__ = [
     "as_columns",
     "can_pool",
     "check_bundle",
+    "check_columns",
     "check_support",
     "column_names",
     "compress",
@@ -81,6 +94,7 @@ __all__ = [
     "distinct_steps",
     "divided",
     "extra_values",
+    "has_sums",
     "inputs_as_given",
     "learns",
     "make_stretches",

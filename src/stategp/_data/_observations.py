@@ -330,8 +330,8 @@ def place_inducing(inducing: Any, data: Observations) -> np.ndarray:
             )
         if not data.individual:
             raise ValueError(
-                "a summary does not hold the inputs, so inducing='data' is not possible: give a "
-                "number or locations from summary.edges"
+                "a summary or stream does not hold the inputs, so inducing='data' is not "
+                "possible: give a number, or locations at edges of its stretches"
             )
         return data.edges()
     if isinstance(inducing, bool):

@@ -33,7 +33,7 @@ from stategp._runtime import (
     spread_over_devices,
 )
 
-_CACHED = 16_384  # observations that are looked at together on a CPU: they stay in its cache
+CACHED = 16_384  # observations that are looked at together on a CPU: they stay in its cache
 _MANY = 2**25  # and on devices that want work for many cores
 _HELD = 2**20  # and those that are copied together on a CPU while moments are summed
 _WIDTHS = (16, 32, 64, 128, 256, 512)
@@ -58,10 +58,15 @@ class _Layout(NamedTuple):
         return _Layout(first, filled, cell, self.width)
 
 
-def _lay_out(cells: Cells) -> _Layout:
-    """Rows of the width that wastes least; the rows of a cell are about equally full."""
-    costs = [float(np.sum(-(-cells.size // width))) * (width + 12) for width in _WIDTHS]
-    width = _WIDTHS[int(np.argmin(costs))]
+def best_width(size: np.ndarray) -> int:
+    """The width of rows that wastes least, for cells of these sizes."""
+    costs = [float(np.sum(-(-size // width))) * (width + 12) for width in _WIDTHS]
+    return _WIDTHS[int(np.argmin(costs))]
+
+
+def lay_out(cells: Cells, width: int | None = None) -> _Layout:
+    """Rows of a width, by default the best; the rows of a cell are about equally full."""
+    width = best_width(cells.size) if width is None else width
     rows = -(-cells.size // width)
     cell = np.repeat(np.arange(len(rows)), rows)
     number = np.arange(len(cell)) - np.repeat(np.cumsum(rows) - rows, rows)
@@ -75,7 +80,7 @@ def _lay_out(cells: Cells) -> _Layout:
 Columns = list[np.ndarray]  # one entry per observation, or a single number for all of them
 
 
-def _pick(column: Any, first: Any, filled: Any, width: int, xp: ModuleType) -> Any:
+def pick(column: Any, first: Any, filled: Any, width: int, xp: ModuleType) -> Any:
     """Rows of a column; entries beyond those filled repeat its last."""
     if column.ndim == 0:
         return column
@@ -92,7 +97,7 @@ def _places(x: Any, low: Any, high: Any, xp: ModuleType) -> Any:
 def _fill_on_host(cells: Cells, layout: _Layout, x: np.ndarray, columns: Columns) -> list[Any]:
     """The places of observations in their cells, and the columns, in rows."""
     low, high = cells.low[layout.cell], cells.high[layout.cell]
-    picked = [_pick(v, layout.first, layout.filled, layout.width, np) for v in (x, *columns)]
+    picked = [pick(v, layout.first, layout.filled, layout.width, np) for v in (x, *columns)]
     return [_places(picked[0], low, high, np), *picked[1:]]
 
 
@@ -117,7 +122,7 @@ def _fill_on_device(cells: Cells, layout: _Layout, x: np.ndarray, columns: Colum
 def _fill(
     columns: list[Array], first: Array, filled: Array, low: Array, high: Array, width: int
 ) -> list[Array]:
-    picked = [_pick(column, first, filled, width, jnp) for column in columns]
+    picked = [pick(column, first, filled, width, jnp) for column in columns]
     return [_places(picked[0], low, high, jnp), *picked[1:]]
 
 
@@ -136,13 +141,13 @@ def pack_rows(
     `on_device`: who fills them; by default the device unless it is a CPU.
     """
     on_device = jax.default_backend() != "cpu" if on_device is None else on_device
-    layout = _lay_out(cells)
+    layout = lay_out(cells)
     used = len(layout.first)
     if on_device:
         block = padded_size(-(-used // -(-used * layout.width // _MANY)))
         size = block * -(-used // block)
     else:
-        block = min(_CACHED // layout.width, padded_size(used))
+        block = min(CACHED // layout.width, padded_size(used))
         size = block * padded_blocks(used / block)
     layout = layout.part(0, size)
     x = np.asarray(data.x)
@@ -183,7 +188,7 @@ def pack_moments(data: Observations, cells: Cells, *, on_device: bool | None = N
     x, y, weights = (np.asarray(v) for v in (data.x, data.y, data.weights))
     columns = [y, one_if_equal(weights)]
     nodes, offset = cells.nodes(), float(np.mean(y))
-    layout = _lay_out(cells)
+    layout = lay_out(cells)
     reference = _reference(cells, layout, x, columns, offset)
     plain, excess, spread = np.zeros(nodes.shape), np.zeros(nodes.shape), 0.0
     rows = min(max(together // layout.width, 1), padded_size(len(layout.first)))

@@ -61,3 +61,26 @@ class Stretches(NamedTuple):
         """The nodes of stretches that are numbered from one that begins at `start`."""
         low = start + number * self.width
         return low[:, None] + self.width / 2 * (1 + chebyshev_nodes(ORDER))
+
+
+class Occupied(NamedTuple):
+    """Stretches with observations, in order."""
+
+    stretches: Stretches
+    number: np.ndarray
+    whole: bool  # whether all inputs are whole numbers
+
+    def ends(self) -> tuple[np.ndarray, float, Origin]:
+        """Their edges by number, counted from the first; where that is, from an origin near by."""
+        numbers = np.union1d(self.number, self.number + 1) - self.number[0]
+        origin, start = self.stretches.edge(int(self.number[0]), whole=self.whole)
+        return numbers, start, origin
+
+    def edges(self) -> np.ndarray:
+        """Where they begin and end, from that origin."""
+        numbers, start, _ = self.ends()
+        return numbers * self.stretches.width + start
+
+    def nodes(self) -> np.ndarray:
+        """The nodes of each."""
+        return self.stretches.nodes(self.number - self.number[0], self.ends()[1])

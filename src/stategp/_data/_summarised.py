@@ -1,15 +1,15 @@
 """A summary where observations are expected: a few that stand for each stretch, and its sums."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp._data._cells import padded_cells
-from stategp._data._observations import Observations, relative_inputs
+from stategp._data._on_stretches import OnStretches, from_end_to_end
+from stategp._data._stretches import Occupied
 from stategp._data._summary import Summary
 from stategp._data._sums import DEGREES, GaussianSums, Tallies
 from stategp._data._views import (
@@ -18,7 +18,6 @@ from stategp._data._views import (
     InCells,
     Latent,
     Moments,
-    Origin,
     positive_precision,
     slopes_in_parameters,
     to_coefficients,
@@ -27,10 +26,9 @@ from stategp._runtime import pad_last
 from stategp.likelihoods import Gaussian, Likelihood
 
 _ACCURACY = 1e-9  # share of E[log p(y | f)] that may be lost before there is no bound
-_NEAR = 1e-9  # share of a stretch up to which a location is at its edge
 
 
-class Summarised(Observations):
+class Summarised(OnStretches):
     """What a fit knows of a summary.
 
     Gaussian observations are represented by two for each stretch, one standard deviation above
@@ -39,12 +37,14 @@ class Summarised(Observations):
     """
 
     summary: Summary
+    source: ClassVar[str] = "summary"
 
     @staticmethod
     def of(summary: Summary) -> "Summarised":
-        _, start, origin = summary.ends_of_stretches()
+        _, start, origin = summary.occupied().ends()
         width, sums = summary.stretches.width, summary.sums
         low = (summary.number - summary.number[0]) * width + start
+        ends = summary.first, summary.last
         if isinstance(sums, GaussianSums):
             weight, x = sums.weight, low + (1 + sums.plain[:, 1] / sums.weight) * width / 2
             level, deviation = _level_and_deviation(sums)
@@ -52,57 +52,27 @@ class Summarised(Observations):
             usual = summary.weight / np.sum(weight)  # noise, where it is a part of the weights
             extra = np.full(len(y), usual if summary.noise is None else summary.noise)
             weights = np.repeat(weight * usual / 2, 2)
-            pairs: Any = _from_end_to_end(np.repeat(x, 2), summary, origin), y, extra, weights
+            pairs: Any = from_end_to_end(np.repeat(x, 2), ends, origin), y, extra, weights
             return Summarised(pairs[0], pairs[1], pairs[2], pairs[3], origin, summary)
         weight, times, y, extra = sums.totals.T
         x = low + (1 + times / weight) * width / 2
         y = y if np.any(extra) else y / weight
-        ends: Any = _from_end_to_end(x, summary, origin)
-        return Summarised(ends, y, extra.copy(), weight.copy(), origin, summary)
+        places: Any = from_end_to_end(x, ends, origin)
+        return Summarised(places, y, extra.copy(), weight.copy(), origin, summary)
 
     @property
     def observed(self) -> int:
         return self.summary.rows
 
-    @property
-    def individual(self) -> bool:
-        return False
-
-    def edges(self) -> np.ndarray:
-        """Where inducing points can be, from the origin."""
-        numbers, start, _ = self.summary.ends_of_stretches()
-        return numbers * self.summary.stretches.width + start
-
-    def at_edges(self, inducing: Any) -> np.ndarray:
-        """Locations given by the user, from the origin; refused inside a stretch."""
-        edges, width = self.edges(), self.summary.stretches.width
-        locations = relative_inputs("inducing", inducing, self.origin)
-        start, far = edges[0], abs(float(self.origin))
-        nearest = np.rint((locations - start) / width)
-        close = max(_NEAR * width, 2 * float(np.spacing(far)))
-        at_edge = np.abs(locations - start - nearest * width) <= close
-        inside = np.isin(np.floor((locations - start) / width), self._occupied())
-        wrong = inside & ~at_edge
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            below = edges[np.searchsorted(edges, locations[at]) - 1] + float(self.origin)
-            raise ValueError(
-                "inducing points must be at the edges of stretches of the summary: inducing"
-                f"[{at}] = {np.asarray(inducing)[at]} lies between {below:.15g} and "
-                f"{below + width:.15g}; take locations from summary.edges, or give a number"
-            )
-        return np.where(at_edge, nearest * width + start, locations)
-
-    def _occupied(self) -> np.ndarray:
-        return self.summary.number - self.summary.number[0]
+    def occupied(self) -> Occupied:
+        return self.summary.occupied()
 
     def view(self, likelihood: Likelihood) -> tuple[InCells, np.ndarray]:
         """What inference asks, and what the observations point at, at every node."""
         self.check(likelihood)
-        sums, (_, start, _) = self.summary.sums, self.summary.ends_of_stretches()
-        nodes = self.summary.stretches.nodes(self._occupied(), start)
+        sums = self.summary.sums
         common = {
-            "cell_nodes": jax.device_put(pad_last(nodes, padded_cells(len(nodes)))),
+            "cell_nodes": self.cell_nodes(),
             "total_weight": jax.device_put(np.asarray(self.summary.weight)),
             "origin": self.origin,
         }
@@ -139,14 +109,6 @@ class Summarised(Observations):
                 "follow noise that is added to it: use sg.likelihoods.Gaussian(variance="
                 "sg.fixed(0.0)), or summarise with one noise_variance for all"
             )
-
-
-def _from_end_to_end(x: np.ndarray, summary: Summary, origin: Origin) -> np.ndarray:
-    """Places of stretches, the first and the last of them at the ends of the data."""
-    first, last = (relative_inputs("x", [end], origin)[0] for end in (summary.first, summary.last))
-    x = np.clip(x, first, last)
-    x[0], x[-1] = first, last
-    return x
 
 
 def _level_and_deviation(sums: GaussianSums) -> tuple[np.ndarray, np.ndarray]:

@@ -11,9 +11,8 @@ from jaxtyping import Int
 
 from stategp._arguments import as_number, as_whole, positive_number
 from stategp._data._observations import check_columns
-from stategp._data._stretches import PER_LENGTHSCALE, PER_PERIOD, Stretches
+from stategp._data._stretches import PER_LENGTHSCALE, PER_PERIOD, Occupied, Stretches
 from stategp._data._sums import GaussianSums, Sum, Tallies
-from stategp._data._views import Origin
 from stategp._files import save
 from stategp.likelihoods import Gaussian, Likelihood, from_name
 
@@ -50,16 +49,14 @@ class Summary(eqx.Module):
     @property
     def edges(self) -> np.ndarray:
         """Where stretches with observations begin and end: inducing points can be there."""
-        numbers, start, origin = self.ends_of_stretches()
-        return numbers * self.stretches.width + start + float(origin)
+        occupied = self.occupied()
+        return occupied.edges() + float(occupied.ends()[2])
 
-    def ends_of_stretches(self) -> tuple[np.ndarray, float, Origin]:
-        """The edges by number, counted from the first; where that is, from an origin near by."""
+    def occupied(self) -> Occupied:
+        """The stretches with observations."""
         if len(self.number) == 0:
             raise ValueError("the summary is empty: at least one observation is needed")
-        numbers = np.union1d(self.number, self.number + 1) - self.number[0]
-        origin, start = self.stretches.edge(int(self.number[0]), whole=self.whole)
-        return numbers, start, origin
+        return Occupied(self.stretches, self.number, self.whole)
 
     @property
     def whole(self) -> bool:
@@ -136,15 +133,20 @@ def summable(likelihood: Any) -> Likelihood:
     known = from_name(likelihood) if isinstance(likelihood, str) else likelihood
     if not isinstance(known, Likelihood):
         raise ValueError(f"likelihood must be a name or one of sg.likelihoods, got {likelihood!r}")
-    nothing = np.zeros(0)
-    few = known.latents == 1 and known.statistics(nothing, nothing) is not None
-    if not (few or isinstance(known, Gaussian)):
+    if not has_sums(known):
         raise ValueError(
             f"observations with a {type(known).__name__} likelihood cannot be summed up: there are "
             "sums for Gaussian, Poisson, Bernoulli, Binomial, Exponential, Gamma and Ordinal; fit "
-            "others to the observations themselves, or to a part of them"
+            "others to the observations themselves, or to a stream of them (sg.stream)"
         )
     return known
+
+
+def has_sums(likelihood: Likelihood) -> bool:
+    """Whether there are sums that stand for observations."""
+    nothing = np.zeros(0)
+    few = likelihood.latents == 1 and likelihood.statistics(nothing, nothing) is not None
+    return few or isinstance(likelihood, Gaussian)
 
 
 def make_stretches(shortest: Any, period: Any, origin: Any) -> Stretches:

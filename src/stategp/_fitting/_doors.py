@@ -24,9 +24,19 @@ _SHORTER = 4  # times that a lengthscale may become, if one was given
 
 
 def observations(
-    model: GP, x: Any, y: Any, extras: dict[str, Any], weights: Any, show: Progress
+    model: GP,
+    x: Any,
+    y: Any,
+    extras: dict[str, Any],
+    weights: Any,
+    show: Progress,
+    *,
+    in_batches: bool = False,
 ) -> Observations:
-    """From x and y, or from a summary or a stream in the place of both."""
+    """From x and y, or from a summary or a stream in the place of both.
+
+    `in_batches`: single observations will be asked for.
+    """
     if not isinstance(x, Summary | Stream):
         if y is None:
             raise ValueError(
@@ -41,6 +51,8 @@ def observations(
             raise ValueError(f"{name} is a part of the {kind}: give it to {door} instead")
     if isinstance(x, Stream):
         stretches = x.stretches or _stretches_for(model, *x.ends())
+        if in_batches or not x.sums_suffice(model.likelihood):
+            return x.stored(model.likelihood, stretches, show)
         x = x.summary(model.likelihood, stretches=stretches, progress=show)
     return Summarised.of(x)
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from stategp._arguments import as_whole
-from stategp._data import Observations, Summarised, place_inducing
+from stategp._data import Observations, OnStretches, place_inducing
 from stategp._fitting._hyperparameters import search_edges
 from stategp._fitting._method import Method
 from stategp._fitting._methods._natural import Natural
@@ -51,7 +51,7 @@ class Learned:
 
     def check(self, method: Method, data: Observations) -> None:
         """Refuse what locations cannot be learned with."""
-        if type(method) is not Natural or isinstance(data, Summarised):
+        if type(method) is not Natural or isinstance(data, OnStretches):
             raise ValueError(
                 "inducing locations are learned with method='natural' and optimiser='lbfgs', from "
                 "the observations themselves; give their number or locations instead"

@@ -24,6 +24,7 @@ from stategp._fitting._hyperparameters import Objective, learn_hyperparameters
 from stategp._fitting._settings import Regime
 from stategp._fitting._task import Task, with_result
 from stategp._inference import Ascent, FitResult, Limits, Outcome, run
+from stategp._runtime import hearing
 from stategp.parameters import to_vector
 
 __all__ = ["Ascending", "Collapsing", "Method", "Objective"]
@@ -41,6 +42,7 @@ class Method(abc.ABC):
     takes_starts: ClassVar[bool] = False
     takes_step_size: ClassVar[bool] = False
     takes_summaries: ClassVar[bool] = False  # never looks at single observations
+    takes_rows: ClassVar[bool] = False  # looks at observations in passes or batches of rows on disk
 
     def check(self, model: Any, data: Any) -> None:
         """Refuse, in words, what the method cannot do with this model and these data."""
@@ -101,7 +103,8 @@ class Ascending(Method):
 def _despite_interrupt(finish: Callable[[], Any]) -> Any:
     """The posterior of what was learned: no Ctrl-C may lose it for want of one last inference."""
     try:
-        return finish()
+        with hearing():
+            return finish()
     except KeyboardInterrupt:
         posterior = finish()
         result = posterior.fit_result.with_remarks(outcome=Outcome.interrupted)

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from stategp._data import Observations, Summarised, observe_table, place_all, place_inducing
+from stategp._data import (
+    Observations,
+    OnStretches,
+    Stored,
+    observe_table,
+    place_all,
+    place_inducing,
+)
 from stategp._fitting._additive import AdditiveTask
 from stategp._fitting._automatic import Auto, as_auto, choose
 from stategp._fitting._checkpointing import Checkpoints, fingerprint
@@ -129,16 +136,38 @@ def answer(request: Request) -> Any:
 
 
 def _series(model: GP, request: Request, settings: Settings, show: Progress) -> Posterior:
-    data = observations(model, request.x, request.y, request.extras, request.weights, show)
+    in_batches = settings.batch_size is not None
+    given = request.x, request.y, request.extras, request.weights
+    data = observations(model, *given, show, in_batches=in_batches)
     model = seen_from(model, data.origin)
-    if isinstance(data, Summarised):
-        data.check(model.likelihood)
-        if not settings.method.takes_summaries:
-            raise ValueError(
-                f"method={settings.method.name!r} with these arguments looks at observations one "
-                "by one, which a summary does not hold: use method='natural' and "
-                "optimiser='lbfgs', without batch_size"
-            )
+    if not isinstance(data, Stored):
+        return _of_series(model, data, request, settings, show)
+    try:
+        posterior = _of_series(model, data, request, settings, show)
+    finally:
+        left = data.released()
+    return dataclasses.replace(posterior, data=left)
+
+
+def _check_method(model: GP, data: Observations, settings: Settings) -> None:
+    """Refuse sums, and rows on disk, where a method needs the observations themselves."""
+    if not isinstance(data, OnStretches):
+        return
+    data.check(model.likelihood)
+    kept = isinstance(data, Stored)
+    method = settings.method
+    if not (method.takes_rows if kept else method.takes_summaries):
+        raise ValueError(
+            f"method={method.name!r} with these arguments looks at observations one by one, which "
+            f"a {data.source} does not hold: use method='natural' and optimiser='lbfgs'"
+            + (", or batch_size" if kept else ", without batch_size")
+        )
+
+
+def _of_series(
+    model: GP, data: Observations, request: Request, settings: Settings, show: Progress
+) -> Posterior:
+    _check_method(model, data, settings)
 
     def start(stretch: float) -> GP:
         opened: GP = request.open(model, lambda: starting_model(model, data, stretch))

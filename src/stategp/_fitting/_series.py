@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp._data import Observations, Summarised, distinct_inputs
+from stategp._data import Observations, OnStretches, distinct_inputs
 from stategp._fitting._settings import Settings
 from stategp._fitting._task import Task, check_finite, larger_kernels
 from stategp._inference import ChainSites, FitResult, Limits, search_limits, search_scales
@@ -55,16 +55,16 @@ class SeriesTask(Task):
         return conjugate and bool(np.all(np.isin(self.data.x, inducing)))
 
     def beyond(self, model: GP) -> str:
-        if not isinstance(self.data, Summarised):
+        if not isinstance(self.data, OnStretches):
             return ""
-        shortest = self.data.summary.stretches.shortest
+        shortest = self.data.stretches.shortest
         for name, parameter in named_parameters(model):
             value = float(np.min(np.asarray(parameter.value)))
             if parameter.role == "lengthscale" and parameter.learned and value < shortest:
                 return (
-                    f"{name} fell to {value:.3g}, below the shortest lengthscale that the summary "
-                    f"was made for ({shortest:.3g}): make it again with shortest={value / 4:.1g}, "
-                    "or fix the lengthscale"
+                    f"{name} fell to {value:.3g}, below the shortest lengthscale that the "
+                    f"{self.data.source} was made for ({shortest:.3g}): make it again with "
+                    f"shortest={value / 4:.1g}, or fix the lengthscale"
                 )
         return ""
 
@@ -84,11 +84,12 @@ class SeriesTask(Task):
         **flags: Any,
     ) -> Posterior:
         """What was found, without the inducing points that only fill up."""
-        if isinstance(self.data, Summarised) and not np.isfinite(elbo):
+        if isinstance(self.data, OnStretches) and not np.isfinite(elbo):
             raise FloatingPointError(
                 f"the bound is not known for {model!r}: f varies too much within stretches of the "
-                "summary, or the signal is too many orders of magnitude above the noise; make the "
-                "summary with a smaller `shortest`, or subtract a mean (mean=sg.means.Constant())"
+                f"{self.data.source}, or the signal is too many orders of magnitude above the "
+                f"noise; make the {self.data.source} with a smaller `shortest`, or subtract a mean "
+                "(mean=sg.means.Constant())"
             )
         check_finite(model, elbo)
         pairs = zip(sites, marginals, strict=True)

@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from stategp._data import Observations, more_inducing, observe_more, place_inducing
+from stategp._data import (
+    Observations,
+    OnStretches,
+    Summarised,
+    more_inducing,
+    observe_more,
+    place_inducing,
+)
 from stategp._fitting._automatic import as_auto
 from stategp._fitting._methods import find_method
 from stategp._fitting._requests import warm_start, warn_unless_converged
@@ -95,6 +102,17 @@ def _check(posterior: Posterior, refine: Any, method: Any) -> None:
         raise ValueError(
             "a posterior with regressors, holidays or events is updated by its Forecaster: "
             "forecaster.update(frame)"
+        )
+    if isinstance(posterior.data, OnStretches):
+        raise ValueError(
+            f"this posterior is that of a {posterior.data.source}, which does not hold the "
+            "observations that an update needs beside the new ones: "
+            + (
+                "add the summaries (summary + sg.summarise(…)) and call sg.condition"
+                if isinstance(posterior.data, Summarised)
+                else "call sg.condition with a stream of all rows"
+            )
+            + ", or follow new ones with posterior.filter()"
         )
     if method is None and not posterior.is_bound:
         raise ValueError(

@@ -387,7 +387,8 @@ class Forecaster(Pictured):
     ) -> Any:
         """Scores of forecasts from several origins, as a frame with a row for each.
 
-        With `by="horizon"` a row for each step ahead, with `by="observation"` the forecasts. All
+        With `by="horizon"` a row for each step ahead, with `by="observation"` the forecasts. With
+        the column that tells many series apart, `by="unique_id"`, scores of each and of all. All
         options: `cross_validate` in the reference; others are those of `fit`.
         """
         from stategp._forecasting._rolling import cross_validate

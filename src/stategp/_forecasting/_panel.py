@@ -187,6 +187,10 @@ class Panel:
         found = self._distributions(asked, of == "observation", noise_variance)
         return {n: (asked[n], distribution_columns(there, wanted)) for n, there in found.items()}
 
+    def distributions(self, asked: dict[int, np.ndarray]) -> dict[int, Average]:
+        """Of new observations at some times of series without a forecaster of their own."""
+        return self._distributions(asked, True, 0.0)
+
     def _distributions(
         self, asked: dict[int, np.ndarray], noise: bool, known: float
     ) -> dict[int, Average]:

@@ -32,6 +32,7 @@ from stategp._forecasting._scores import (
 from stategp._forecasting._steps import months_apart
 
 _ROWS = ("origin", "horizon", "observation")
+NAMES = ("mean", "lower", "median", "upper", "log_density", "crps")  # what scores need
 _MONTHS = 4.0  # days that so many months may be longer or shorter than on average
 
 
@@ -46,7 +47,7 @@ def cross_validate(
     every: Any = None,
     level: Any = 0.95,
     season: int | None = None,
-    by: str = "origin",
+    by: Any = "origin",
     progress: Any = None,
     **options: Any,
 ) -> Any:
@@ -62,7 +63,11 @@ def cross_validate(
             unit of error; by default 24 for hours, 12 for months, 4 for quarters, 1 for others.
         by: "origin" for scores in a row for each origin; "horizon" for a row for each step ahead,
             over all origins; "observation" for the forecasts themselves, a row for each
-            observation and origin.
+            observation and origin. Or the column (or a list of columns) that tells many series of a
+            long frame apart, `by="unique_id"`: the answer then has several frames, `series` (the
+            scores of each series), `overall`, `horizons`, `forecasts` and `failures`. All series
+            and origins are fitted side by side where `fit(frame, by=…)` can do that, and each
+            series has origins from its own end.
 
     The scores are the mean log density (larger is better), CRPS, root mean squared error, MASE,
     sMAPE, MSIS, the pinball loss (the mean over both ends of the interval and the median), and the
@@ -77,12 +82,19 @@ def cross_validate(
     ['origin', 'ds', 'y', 'mean', 'lower_95', 'upper_95']
     """
     if by not in _ROWS:
-        raise ValueError(f"by must be {', '.join(map(repr, _ROWS))}, got {by!r}")
+        _check_by(by, as_frame(frame, *names_in(frame, time, target)).columns)
+        from stategp._forecasting._rolling_many import cross_validate_many
+
+        asked = {"horizon": horizon, "folds": folds, "every": every, "level": level}
+        asked |= {"season": season, "progress": progress, "by": by}
+        return cross_validate_many(forecaster, frame, time, target, **asked, **options)
+    if options.get("n_jobs") is not None:
+        raise ValueError("n_jobs is for many series: give by, the column that tells them apart")
     data = read_series(frame, time, target, options.get("date_format"))
     folds = whole_number("folds", folds, least=1)
-    windows = _windows(data, horizon, folds, every)
+    windows = windows_of(data, horizon, folds, every)
     (level,) = as_levels(level)
-    season = _season(data) if season is None else whole_number("season", season, least=1)
+    season = usual_season_of(data) if season is None else whole_number("season", season, least=1)
     show = sys.stderr.isatty() if progress is None else progress
     parts, converged = [], []
     for number, window in enumerate(windows):
@@ -100,10 +112,18 @@ def cross_validate(
     if by == "horizon":
         steps = np.unique(together["step"])
         first = column_of(data.kind, "step", steps)
-        return frame_of(data.kind, first, _rows(together, "step", steps, level))
-    columns = _rows(together, "fold", np.arange(folds), level)
+        return frame_of(data.kind, first, score_rows(together, "step", steps, level))
+    columns = score_rows(together, "fold", np.arange(folds), level)
     first = times_series(data.kind, data.axis, "origin", origins)
     return frame_of(data.kind, first, columns | {"converged": np.array(converged)})
+
+
+def _check_by(by: Any, columns: list[str]) -> None:
+    if isinstance(by, str) and by not in columns:
+        raise ValueError(
+            f"by must be {', '.join(map(repr, _ROWS))}, got {by!r}; or, for many series, the "
+            f"column that tells them apart, one of {', '.join(columns)}"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,7 +156,7 @@ def read_series(frame: Any, time: str, target: str, layout: str | None) -> Serie
     return Series(table, time, target, axis, x, y)
 
 
-def _windows(data: Series, horizon: Any, folds: int, every: Any) -> list[tuple[float, float]]:
+def windows_of(data: Series, horizon: Any, folds: int, every: Any) -> list[tuple[float, float]]:
     """Each origin, and where the forecast from there ends."""
     axis = data.axis
     length = axis.length("horizon", horizon)
@@ -160,7 +180,7 @@ def _windows(data: Series, horizon: Any, folds: int, every: Any) -> list[tuple[f
     return [(at(float(origin)), at(float(origin) + length)) for origin in origins]
 
 
-def _season(data: Series) -> int:
+def usual_season_of(data: Series) -> int:
     times = np.unique(data.x)
     steps = np.diff(times)
     return usual_season(float(np.median(steps))) if data.axis.dates and len(steps) else 1
@@ -192,34 +212,37 @@ def _fold(
     }
     # Regressors are known beforehand.
     fitted = fresh._knowing(data.table.filter((x <= window[1]).tolist()).to_native(), None)
-    found |= _forecasts(fresh, fitted, test, y[after], level)
+    found |= forecasts_of(fresh, fitted, test, y[after], level)
     return found, not any(issubclass(w.category, NotConvergedWarning) for w in caught)
 
 
-def _forecasts(
+def forecasts_of(
     forecaster: Any, fitted: Any, frame: Any, y: np.ndarray, level: float
 ) -> dict[str, np.ndarray]:
-    names = ("mean", "lower", "median", "upper", "log_density", "crps")
     if len(y) == 0:
-        return {name: np.zeros(0) for name in names}
+        return {name: np.zeros(0) for name in NAMES}
     x, extras = forecaster._numbers(frame)
-    there = fitted.distribution(x, extras)
+    return scores_there(fitted.distribution(x, extras), y, level)
+
+
+def scores_there(there: Any, y: np.ndarray, level: float) -> dict[str, np.ndarray]:
+    """What scores need of a distribution at the times of observations."""
     mean, _ = there.moments()
     quantiles = there.quantiles([0.5 - level / 2, 0.5, 0.5 + level / 2])
     values = (mean, *quantiles, there.log_density(y), there.crps(y))
-    return {name: np.asarray(v) for name, v in zip(names, values, strict=True)}
+    return {name: np.asarray(v) for name, v in zip(NAMES, values, strict=True)}
 
 
-def _rows(
+def score_rows(
     found: dict[str, np.ndarray], name: str, wanted: np.ndarray, level: float
 ) -> dict[str, np.ndarray]:
     """Scores of the forecasts that have the same fold, or the same step, as columns."""
     which = found[name]
-    rows = [_scores({n: v[which == one] for n, v in found.items()}, level) for one in wanted]
+    rows = [scores_of({n: v[which == one] for n, v in found.items()}, level) for one in wanted]
     return {score: np.array([row[score] for row in rows]) for score in rows[0]}
 
 
-def _scores(found: dict[str, np.ndarray], level: float) -> dict[str, Any]:
+def scores_of(found: dict[str, np.ndarray], level: float) -> dict[str, Any]:
     """Of some of the forecasts; NaN if there are none."""
     y, mean, scale = found["y"], found["mean"], found["scale"]
     lower, median, upper = found["lower"], found["median"], found["upper"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from stategp._data import Summarised
+from stategp._data import Summarised, has_sums
 from stategp._forecasting._axis import TimeAxis
 from stategp._streams import Stream
 from stategp.likelihoods import Likelihood
@@ -18,6 +18,11 @@ def read_stream(
     axis = TimeAxis(dates, zone)
     if kernel_known:
         return axis, series, (np.zeros(0), np.zeros(0))
+    if not has_sums(likelihood):
+        raise ValueError(
+            f"to choose a kernel for a stream its sums are needed, and a "
+            f"{type(likelihood).__name__} likelihood has none: give a kernel"
+        )
     if series.stretches is None:
         raise ValueError(
             "to choose a kernel for a stream its sums are needed first: give a kernel, or state "

@@ -72,10 +72,9 @@ def begin(
     """The search before its first step, which will evaluate `sites`."""
     like = jax.eval_shape(lambda: evaluate(model, data, shape, sites))
     nothing: Q = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
-    q = nothing._replace(sites=sites, target=sites, elbo=jnp.nan * jnp.ones(()))
-    return Settling(
-        q, jnp.ones(()), jnp.inf * jnp.ones(()), jnp.zeros((), int), jnp.zeros((), bool)
-    )
+    unknown, far = (jnp.asarray(v, dtype=float) for v in (jnp.nan, jnp.inf))
+    q = nothing._replace(sites=sites, target=sites, elbo=unknown)
+    return Settling(q, jnp.ones(()), far, jnp.zeros((), int), jnp.zeros((), bool))
 
 
 def settle(

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from stategp._inference._result import FitResult, Outcome
-from stategp._runtime import on_device
+from stategp._runtime import hearing, on_device
 
 Report = Callable[[int, float], None]
 
@@ -111,7 +111,8 @@ def run(search: Search, report: Report, keeper: Keeps | None = None) -> FitResul
     if ended is not None:
         return ended
     try:
-        outcome = search.climb(watch)
+        with hearing():
+            outcome = search.climb(watch)
     except KeyboardInterrupt:
         if search.best is None:
             if keeper is not None:

@@ -10,7 +10,7 @@ from stategp._data import (
     WIDEST,
     Cells,
     Observations,
-    Summarised,
+    OnStretches,
     View,
     Waves,
     can_pool,
@@ -38,17 +38,17 @@ MARGIN = 2.0  # how much faster a kernel may become before cells are cut anew
 
 
 class TooFastError(ValueError):
-    """A kernel that the stretches of a summary are too long for."""
+    """A kernel that the stretches of a summary or stream are too long for."""
 
 
-def too_fast(rate: float, data: Summarised) -> str:
+def too_fast(rate: float, data: OnStretches) -> str:
     """What to say of such a kernel, and what to do."""
-    stretches = data.summary.stretches
+    stretches = data.stretches
     shorter = PER_LENGTHSCALE * WIDEST / (MARGIN * rate)
     return (
-        f"the kernel is too fast for the summary: f changes within {1 / rate:.3g} (one over the "
-        f"fastest rate of the kernel), and the stretches, {stretches.width:.3g} long, are made for "
-        f"{1 / stretches.fastest:.3g} or more. Make the summary again with "
+        f"the kernel is too fast for the {data.source}: f changes within {1 / rate:.3g} (one over "
+        f"the fastest rate of the kernel), and the stretches, {stretches.width:.3g} long, are made "
+        f"for {1 / stretches.fastest:.3g} or more. Make the {data.source} again with "
         f"shortest={shorter:.1g} or less, or with the shortest period"
     )
 
@@ -77,14 +77,14 @@ class Sight:
 
     def at(self, model: GP, vector: Float[Array, " parameters"]) -> tuple[View, Array]:
         """The same for other hyperparameters; the model is not made where it does not matter."""
-        summed = isinstance(self.data, Summarised)  # good for kernels of limited speed
-        if self.view is not None and len(self.data) < self.few and not summed:
+        fixed = isinstance(self.data, OnStretches)  # good for kernels of limited speed
+        if self.view is not None and len(self.data) < self.few and not fixed:
             return self.view, self.guess
         return self(with_vector(model, vector))
 
     def _serves(self, model: GP) -> bool:
         """Whether the view is good for a model, too."""
-        if isinstance(self.data, Summarised):
+        if isinstance(self.data, OnStretches):
             return fastest_rate(model) <= self.fastest
         if len(self.data) < self.few:
             return True
@@ -94,8 +94,8 @@ class Sight:
 
     def _look(self, model: GP) -> None:
         self.waves = NO_WAVES
-        if isinstance(self.data, Summarised):
-            self._sums(model, self.data)
+        if isinstance(self.data, OnStretches):
+            self._on_stretches(model, self.data)
             return
         many = len(self.data) >= self.few
         rate = fastest_rate(model) if many else 0.0
@@ -123,19 +123,19 @@ class Sight:
             short = cut_short_cells(np.asarray(self.data.x), self.inducing, _widest(rate))
             self.view, self.guess = pack_rows(self.data, short or cells, guess)
 
-    def _sums(self, model: GP, data: Summarised) -> None:
-        """Those of a summary, whose stretches cannot be cut anew."""
+    def _on_stretches(self, model: GP, data: OnStretches) -> None:
+        """On stretches that cannot be cut anew."""
         if not all(mean.smooth for mean in model.means):
             raise ValueError(
-                "a summary needs mean functions that are smooth between any two inputs; fit this "
-                "model to the observations themselves"
+                f"a {data.source} needs mean functions that are smooth between any two inputs; fit "
+                "this model to the observations themselves"
             )
         if any(kernel.located for kernel in model.kernels):
             raise ValueError(
-                "a summary needs kernels that are the same everywhere (not Piecewise or Scaled); "
-                "fit this model to the observations themselves"
+                f"a {data.source} needs kernels that are the same everywhere (not Piecewise or "
+                "Scaled); fit this model to the observations themselves"
             )
-        self.slowest, self.fastest = -np.inf, MARGIN * data.summary.stretches.fastest
+        self.slowest, self.fastest = -np.inf, MARGIN * data.stretches.fastest
         rate = fastest_rate(model)
         if not rate <= self.fastest:
             raise TooFastError(too_fast(rate, data))

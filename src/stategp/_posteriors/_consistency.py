@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from stategp._data import ORDER, GaussianSums, Observations, Summary, Table
+from stategp._data import ORDER, GaussianSums, Observations, Sampled, Stretches, Summary, Table
 from stategp._inference import ChainSites, NodeSites, no_group_sites
 from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._deep import DeepPosterior
@@ -25,11 +25,24 @@ def check_observations(data: Observations) -> None:
         raise ValueError("the x of its observations are not finite numbers in order")
 
 
+def check_sampled(data: Sampled) -> None:
+    """Columns of one length, in order of x, and stretches in order."""
+    check_observations(data)
+    if len(_check_stretches(data.stretches, data.where.number)) == 0 or data.rows < 1:
+        raise ValueError("it has no observations")
+
+
+def _check_stretches(stretches: Stretches, number: Any) -> np.ndarray:
+    numbers = np.asarray(number)
+    width = stretches.width
+    if not (np.isfinite(width) and width > 0) or np.any(np.diff(numbers) <= 0):
+        raise ValueError("its stretches are not numbers in increasing order with a width")
+    return numbers
+
+
 def check_summary(summary: Summary) -> None:
     """Stretches in order, and a row of sums for each."""
-    width, number = summary.stretches.width, np.asarray(summary.number)
-    if not (np.isfinite(width) and width > 0) or np.any(np.diff(number) <= 0):
-        raise ValueError("its stretches are not numbers in increasing order with a width")
+    number = _check_stretches(summary.stretches, summary.number)
     sums = summary.sums
     if isinstance(sums, GaussianSums):
         like = GaussianSums.nothing(len(number))

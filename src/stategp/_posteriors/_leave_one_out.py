@@ -51,7 +51,7 @@ def as_fitted(
     """
     if not data.individual:
         raise ValueError(
-            f"this posterior is that of a summary, which does not hold the {name} of each "
+            f"this posterior is that of a summary or stream, without the {name} of each "
             f"observation: give {name}, or fit to the observations themselves"
         )
     values = np.asarray(column)

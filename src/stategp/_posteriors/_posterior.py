@@ -242,7 +242,8 @@ class Posterior(Predicts, TellsStates, ImportanceWeighted):
             )
         if not self.data.individual:
             raise ValueError(
-                "log p(y) itself needs the observations, and this posterior is that of a summary; "
+                "log p(y) itself needs the observations, and this posterior is that of a summary "
+                "or stream; "
                 "`elbo` is a lower bound on it"
             )
         inducing = jnp.asarray(place_inducing("data", self.data))

@@ -4,7 +4,17 @@ import dataclasses
 from types import ModuleType
 
 from stategp import chain, kernels, likelihoods, means, priors, spatial
-from stategp._data import GaussianSums, Observations, Stretches, Summarised, Summary, Table, Tallies
+from stategp._data import (
+    GaussianSums,
+    Observations,
+    Occupied,
+    Sampled,
+    Stretches,
+    Summarised,
+    Summary,
+    Table,
+    Tallies,
+)
 from stategp._files import allow, check_when_read
 from stategp._inference import Certificate, FitResult, Group, NodeSites, Outcome
 from stategp._models import (
@@ -25,6 +35,7 @@ from stategp._posteriors._consistency import (
     check_mixed,
     check_observations,
     check_posterior,
+    check_sampled,
     check_summary,
     check_table,
     check_training,
@@ -46,7 +57,7 @@ def allow_all() -> None:
     allow(answers=(SpaceTimePosterior, DeepPosterior, Filter, Summary))
     allow(Parameter, GP, AdditiveGP, MultiOutputGP, JointGP, SpaceTimeGP, Layer, Stack)
     allow(Observations, Table)
-    allow(Summarised, Stretches, GaussianSums, Tallies)
+    allow(Summarised, Sampled, Occupied, Stretches, GaussianSums, Tallies)
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
     allow(chain.Sites, chain.PairMarginals, FilterState)
     allow(DeepGP, outside=("function",))
@@ -54,6 +65,7 @@ def allow_all() -> None:
         {
             Observations: check_observations,
             Summarised: check_observations,
+            Sampled: check_sampled,
             Summary: check_summary,
             Table: check_table,
             Training: check_training,

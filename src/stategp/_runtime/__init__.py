@@ -2,7 +2,7 @@
 
 from stategp._runtime._compilation import keep_compiled_programs
 from stategp._runtime._devices import spread_over_devices
-from stategp._runtime._interrupts import finishing_compilations
+from stategp._runtime._interrupts import finishing_compilations, hearing
 from stategp._runtime._keys import as_count, as_key
 from stategp._runtime._memory import make_room
 from stategp._runtime._progress import Progress
@@ -22,6 +22,7 @@ __all__ = [
     "as_key",
     "at_once",
     "finishing_compilations",
+    "hearing",
     "is_traced",
     "keep_compiled_programs",
     "least_size",

@@ -1,13 +1,17 @@
-"""Ctrl-C while a program is compiled.
+"""Ctrl-C while a program is compiled, or while it calls back.
 
 JAX leaves an interrupted compilation to threads of its own and raises KeyboardInterrupt at once. If
 the interpreter then ends before they do, it takes the devices apart that they are compiling for,
 and the process dies of a segmentation fault (jaxlib 0.10 at least). So one Ctrl-C waits until that
 program is compiled, and kept for the next time; a second one does not.
+
+Where a compiled program calls Python to read rows, Ctrl-C comes out of it as an error of XLA's,
+which is turned back into KeyboardInterrupt.
 """
 
 import _thread
 import contextlib
+import logging
 import signal
 import sys
 import threading
@@ -16,6 +20,8 @@ from types import FrameType
 
 _COMPILER = "jax._src.compiler"  # the module whose functions are active while XLA compiles
 _PAUSE = 0.05  # seconds between looks at whether it is done
+_CALLBACKS = logging.getLogger("jax._src.callback")  # reports what is raised in them
+_raised = threading.Event()  # by Ctrl-C, and not yet heard of
 
 
 @contextlib.contextmanager
@@ -32,14 +38,37 @@ def finishing_compilations(*, forget: bool = True) -> Iterator[None]:
         return
     patience = _Patience(threading.get_ident())
     signal.signal(signal.SIGINT, patience)
+    _CALLBACKS.addFilter(_no_interrupt)
     try:
-        yield
+        with hearing():
+            yield
     finally:
+        _CALLBACKS.removeFilter(_no_interrupt)
         with patience.lock:  # after this nobody calls any more
             patience.over.set()
         signal.signal(signal.SIGINT, usual)
     if patience.waiting and not forget:
         raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def hearing() -> Iterator[None]:
+    """Inside, Ctrl-C raises KeyboardInterrupt even if it came while a program called back."""
+    _raised.clear()
+    try:
+        yield
+    except KeyboardInterrupt:
+        _raised.clear()
+        raise
+    except Exception:
+        if _raised.is_set():
+            _raised.clear()
+            raise KeyboardInterrupt from None
+        raise
+
+
+def _no_interrupt(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and record.exc_info[0] is KeyboardInterrupt)
 
 
 class _Patience:
@@ -61,6 +90,7 @@ class _Patience:
         elif by_watch and not self.waiting:  # raised in the meantime
             return
         self.waiting = False
+        _raised.set()
         raise KeyboardInterrupt
 
     def _watch(self) -> None:

@@ -55,7 +55,7 @@ def check(
     if not data.individual:
         raise ValueError(
             "figures and reports compare the model with single observations, and this posterior "
-            "is that of a summary: draw predict_f and predict_y, or fit to the observations"
+            "is that of a summary or stream: draw predict_f, predict_y, or fit to the observations"
         )
     spread, runs = choose_evenly(len(data))
     together = spread if runs[0] is spread else np.concatenate([spread, *runs])

@@ -1,20 +1,30 @@
-"""`sg.stream`: a series in files or batches, which a fit reads once and keeps as sums."""
+"""`sg.stream`: a series in files or batches, read once and kept as sums, or as rows on disk."""
 
 import contextlib
 import time as clock
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stategp._data import Stretches, Summary, make_stretches, summable, summarise_columns
+from stategp._data import (
+    Stored,
+    Stretches,
+    Summary,
+    has_sums,
+    make_stretches,
+    summable,
+    summarise_columns,
+)
 from stategp._durations import days, describe
 from stategp._runtime import Progress
 from stategp._streams._ahead import ahead
 from stategp._streams._columns import Batch, Calendar, Roles, faults, in_days
+from stategp._streams._keeping import keep
 from stategp._streams._processes import own_share, together
 from stategp._streams._sources import Source, open_source
-from stategp.likelihoods import Likelihood
+from stategp.likelihoods import Gaussian, Likelihood
 
 _HELD = 2**20  # rows that are summed up together
 _MOST = 2**22  # stretches, whose sums take more than a gigabyte
@@ -36,9 +46,11 @@ class Stream:
         shortest: Any = None,
         period: Any = None,
         origin: Any = 0,
+        scratch: Any = None,
     ):
         self._source, self._roles, self._bad = source, roles, bad
         self._shortest, self._period, self._origin = shortest, period, origin
+        self._scratch = scratch
         self.dropped: dict[str, int] = {}
 
     @property
@@ -96,14 +108,39 @@ class Stream:
         if stretches is None:
             raise ValueError("state the shortest lengthscale: sg.stream(…, shortest=…)")
         kind, show = summable(likelihood), Progress.of(progress)
-        for name in self._roles.extras:
-            if name != kind.extra:
-                raise ValueError(f"{name} has no meaning for {type(kind).__name__}")
-        self.dropped = {}
+        self._begin(kind)
         total = together(lambda: self._read(kind, stretches, show))
         if total.rows == 0:
             raise ValueError("there are no rows with an observation: at least one is needed")
         return total
+
+    def sums_suffice(self, likelihood: Likelihood) -> bool:
+        """Whether a fit needs no more of the rows than sums."""
+        if not has_sums(likelihood):
+            return False
+        if not isinstance(likelihood, Gaussian) or "noise_variance" not in self.extras:
+            return True
+        variance = likelihood.variance
+        return not variance.learned and float(variance) == 0
+
+    def stored(self, likelihood: Likelihood, stretches: Stretches, progress: Any = None) -> Stored:
+        """All rows, on disk; the caller gives the disk back (`released`)."""
+        if own_share().every > 1:
+            raise ValueError(
+                "several processes share the reading of likelihoods with sums only (Gaussian, "
+                "counts, labels, durations; without batch_size): fit this one in one process"
+            )
+        self._begin(likelihood)
+        watch = _Watch(self._source, Progress.of(progress))
+        with contextlib.closing(ahead(self._gathered(likelihood))) as batches:
+            rows, scratch = self._source.rows, self._scratch
+            return keep(batches, self._roles, likelihood, stretches, scratch, rows, watch)
+
+    def _begin(self, likelihood: Likelihood) -> None:
+        for name in self._roles.extras:
+            if name != likelihood.extra:
+                raise ValueError(f"{name} has no meaning for {type(likelihood).__name__}")
+        self.dropped = {}
 
     def _read(self, likelihood: Likelihood, stretches: Stretches, show: Progress) -> Summary:
         """The sums of the rows that this process reads."""
@@ -208,12 +245,15 @@ def stream(
     trials: Any = None,
     weights: Any = None,
     bad: str = "refuse",
+    scratch: Any = None,
 ) -> Stream:
     """A series in files larger than memory, for `sg.fit` and `sg.condition`.
 
     Rows are read once, in any order, and kept as sums over stretches of time, as `sg.summarise`
-    makes them: memory does not grow with their number. Timestamps and dates become days since 1970
-    (`stream.numbers`), and lengths can then be written "12h" or "30d".
+    makes them: memory does not grow with their number. For likelihoods that have no such sums
+    (Student-t, negative binomial, …) and for minibatches rows are kept on disk during the fit, 16
+    bytes or more each, and every pass reads them from there. Timestamps and dates become days since
+    1970 (`stream.numbers`), and lengths can then be written "12h" or "30d".
 
     Arguments:
         source: a Parquet file, a folder of them (hive partitions, `year=2024/…`, are columns), a
@@ -233,6 +273,8 @@ def stream(
         bad: what to do about rows with bad values (no time, infinite, a count that is none):
             "refuse" stops with the file and row of the first, "drop" leaves them out and counts
             them by file (`stream.dropped`).
+        scratch: the folder whose disk holds rows during a fit, where that is needed; by default
+            that of temporary files. Nothing is left there, however the process ends.
 
     >>> import numpy as np, stategp as sg
     >>> batches = [{"t": np.arange(9.0), "v": np.sin(np.arange(9.0))}] * 2
@@ -253,6 +295,8 @@ def stream(
     extras = {name: value for name, value in given.items() if value is not None}
     roles = Roles(time, target, extras, weights)
     shortest, period = (days(v) if isinstance(v, str) else v for v in (shortest, period))
-    made = Stream(open_source(source, filter), roles, bad, shortest, period, origin)
+    if scratch is not None and not Path(scratch).is_dir():
+        raise ValueError(f"scratch must be a folder, and {scratch} is none")
+    made = Stream(open_source(source, filter), roles, bad, shortest, period, origin, scratch)
     _ = made.stretches  # what is wrong with lengths is said at once
     return made

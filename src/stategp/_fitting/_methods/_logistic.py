@@ -18,7 +18,7 @@ class Logistic(Natural):
 
     name = "vb"
     plain_bound, optimal = False, False
-    takes_summaries = False
+    takes_summaries = takes_rows = False
 
     def check(self, model: GP, data: Any) -> None:
         likelihood = model.likelihood

@@ -71,7 +71,7 @@ class Natural(Collapsing):
 
     name, model = "natural", GP
     optimal = True
-    takes_summaries = True
+    takes_summaries = takes_rows = True
 
     def fitted(self, model: GP) -> GP:
         """The model whose bound is climbed."""

@@ -1,0 +1,73 @@
+"""`--distributed`: this process as one of several that share the reading of a folder."""
+
+import os
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+
+_HEARTBEAT = 30  # seconds without a sign of life after which the others stop
+_PARTING = 86_400  # seconds that those who are done first wait for the others
+
+
+class Joined(NamedTuple):
+    """Which of the processes this one is."""
+
+    number: int = 0
+    of: int = 1
+    output: int | None = None  # a copy of standard output, on which the network's library talks
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this is the process that writes files and prints."""
+        return self.number == 0
+
+    def leave(self) -> None:
+        """Wait for the others."""
+        if self.output is not None:
+            jax.distributed.shutdown()
+            os.dup2(self.output, 1)
+
+
+def join(
+    data: Path,
+    distributed: bool,
+    coordinator: str | None,
+    process: int | None,
+    processes: int | None,
+) -> Joined:
+    """Find the others: through the scheduler, or where the options say."""
+    told = [coordinator, process, processes]
+    if not distributed:
+        if any(value is not None for value in told):
+            raise ValueError("--coordinator, --process and --processes belong to --distributed")
+        return Joined()
+    if not data.is_dir():
+        raise ValueError(
+            f"--distributed shares the reading of a folder of Parquet files, and {data} is none"
+        )
+    if any(value is None for value in told) and any(value is not None for value in told):
+        raise ValueError("give all of --coordinator HOST:PORT, --process N and --processes N")
+    try:
+        jax.distributed.initialize(
+            coordinator,
+            num_processes=processes,
+            process_id=process,
+            heartbeat_timeout_seconds=_HEARTBEAT,
+            shutdown_timeout_seconds=_PARTING,
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"no other processes were found ({error}): start this command with srun, mpirun or in "
+            "Kubernetes, or give --coordinator HOST:PORT, --process N and --processes N to each"
+        ) from None
+    sys.stdout.flush()
+    joined = Joined(jax.process_index(), jax.process_count(), os.dup(1))
+    os.dup2(2, 1)
+    print(
+        f"process {joined.number} of {joined.of}; if one of them dies, the others stop within "
+        f"{_HEARTBEAT} s and all are to be started again",
+        file=sys.stderr,
+    )
+    return joined
