@@ -75,11 +75,6 @@ def test_q_is_the_dense_one(posterior):
     assert np.max(np.abs(covariance[:, 0, 1])) > 0.01  # else nothing was tested
 
 
-def test_its_bound_is_above_that_of_independent_functions(posterior):
-    apart = sg.condition(MODEL.as_gp, X, Y, inducing="data")
-    assert posterior.elbo > apart.elbo + 1e-3
-
-
 def test_expectations_by_quadrature_are_the_closed_form():
     class Plain(sg.likelihoods.HeteroscedasticGaussian):
         expected_jointly = property()  # hides the closed form

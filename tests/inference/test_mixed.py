@@ -10,10 +10,10 @@ from scipy.stats import multivariate_normal
 import stategp as sg
 from stategp._data import PlacedRows
 from stategp._inference import (
+    mixed_geometry,
     mixed_infer,
     mixed_moments,
     mixed_objective,
-    mixed_shape,
     no_group_sites,
 )
 from stategp._models import MixedGP
@@ -68,7 +68,6 @@ RNG = np.random.default_rng(0)
 X = np.concatenate([np.sort(RNG.uniform(0, 3, 14)), [0.5, 0.5, 2.0]])
 PLACES = np.arange(len(X)) % 3
 Y = np.sin(2 * X) * WEIGHTS[PLACES, 0] + LEVEL + 0.3 * RNG.standard_normal(len(X))
-X_NEW, PLACES_NEW = np.array([-0.4, 0.5, 1.1, 3.6]), np.array([0, 2, 1, 1])
 
 
 def rows(y=Y, likelihood=None):
@@ -81,47 +80,6 @@ def rows(y=Y, likelihood=None):
 def infer(model, inducing, y=Y):
     nothing = no_group_sites(model, len(inducing))
     return mixed_infer(model, rows(y, model.likelihood), jnp.asarray(inducing), nothing, True)
-
-
-@jax.jit
-def predict(model, marginals, inducing, x, places):
-    return mixed_moments(mixed_shape(model, x, places, inducing), marginals)
-
-
-def covariance(model, x, places, x2, places2):
-    """Of what rows read of the processes."""
-    weights = np.asarray(model.weights.value)
-    return sum(
-        weights[places, i][:, None] * weights[places2, i] * np.asarray(kernel(x, x2))
-        for i, kernel in enumerate(model.kernels)
-    )
-
-
-def own_variance(model):
-    extra = np.asarray(model.extra.value)
-    return np.diag(extra[PLACES] + float(model.noise.variance.value))
-
-
-def log_evidence(model):
-    C = covariance(model, X, PLACES, X, PLACES) + own_variance(model)
-    # The extra variance is the observation's own: q has to leave it open, which costs this much.
-    cost = np.asarray(model.extra.value)[PLACES] / float(model.noise.variance.value) / 2
-    return C, multivariate_normal(np.full(len(X), float(model.level.value)), C).logpdf(Y), cost
-
-
-def test_with_states_at_the_data_the_joint_q_is_the_exact_posterior():
-    model = eqx.tree_at(lambda m: m.extra.value, mixture("joint"), jnp.zeros(3))
-    inducing = np.unique(X)
-    state = infer(model, inducing)
-    C, evidence, _ = log_evidence(model)
-    np.testing.assert_allclose(state.q.elbo, evidence, rtol=1e-10)
-    cross = covariance(model, X_NEW, PLACES_NEW, X, PLACES)
-    prior = np.diag(covariance(model, X_NEW, PLACES_NEW, X_NEW, PLACES_NEW))
-    new = jnp.asarray(X_NEW), jnp.asarray(PLACES_NEW)
-    mean, variance = predict(model, state.q.marginals, jnp.asarray(inducing), *new)
-    np.testing.assert_allclose(mean, cross @ np.linalg.solve(C, Y - LEVEL), atol=1e-9)
-    exact = prior - np.sum(cross * np.linalg.solve(C, cross.T).T, axis=1)
-    np.testing.assert_allclose(variance, exact, rtol=1e-7)
 
 
 def sparse_bound(model, z):
@@ -193,20 +151,29 @@ def test_bound_and_gradient_are_those_of_the_dense_twin(q):
         )
 
 
-def test_the_means_of_a_product_of_processes_are_those_of_the_joint_one():
-    inducing = np.unique(X)
-    new = jnp.asarray(X_NEW), jnp.asarray(PLACES_NEW)
-    found = {}
-    for q in ("joint", "product"):
-        model = mixture(q)
-        state = infer(model, inducing)
-        found[q] = predict(model, state.q.marginals, jnp.asarray(inducing), *new)
-    np.testing.assert_allclose(found["joint"][0], found["product"][0], atol=1e-8)
+def test_rows_in_blocks_say_the_same(monkeypatch):
+    model, inducing = mixture("joint"), jnp.asarray(BOUNDS["joint"][1])
+    start = no_group_sites(model, len(inducing)), True
+    marginals = mixed_objective(to_vector(model), model, rows(), inducing, *start)[2].q.marginals
+
+    def answers():
+        def look(model):
+            shape = mixed_geometry(model, rows(), inducing)
+            mean, variance = mixed_moments(shape, marginals)
+            sites = shape.groups[0].gather(mean[None], variance)
+            return jnp.sum(mean * variance), sites
+
+        (_, sites), slope = jax.jit(jax.value_and_grad(look, has_aux=True))(model)
+        return jax.tree.leaves((sites, slope))
+
+    whole = answers()
+    monkeypatch.setattr("stategp._inference._mixed_shape._AT_ONCE", 1024)
+    for one, other in zip(whole, answers(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("q", ["joint", "product"])
-def test_counts_settle_at_an_optimum(q):
-    model = mixture(q, sg.likelihoods.Poisson())
+def test_counts_settle_at_an_optimum():
+    model = mixture("joint", sg.likelihoods.Poisson())
     inducing = np.linspace(0.1, 2.9, 7)
     state = infer(model, inducing, np.arange(len(X)) % 4 * 1.0)
     assert state.done

@@ -47,8 +47,8 @@ def observe_several(
     """Check what the user gave; drop what is NaN.
 
     y has a column for each output (an array, a dictionary or a data frame), or is a list of arrays,
-    one for each output, with x a list as well or one array for all, or it is a single column and x
-    is a pair: the inputs, and the name or number of the output in each row.
+    one for each output, with x a list as well or one array for all (dictionaries do, too), or it is
+    a single column and x is a pair: the inputs, and the name or number of the output in each row.
     """
     refuse_traced("the data", (x, y))
     given = _for_each_output(names, x, y, dict(extras), weights)
@@ -127,11 +127,18 @@ def _for_each_output(
 ) -> list[_Given]:
     if y is None:
         raise ValueError("y is missing: give x, and y with a column for each output")
-    if isinstance(x, tuple | list) and len(x) == 2 and not _is_several(y) and np.ndim(y) == 1:
+    if isinstance(x, Mapping) and isinstance(y, Mapping):
+        x, y = ([part.get(name, ()) for name in names] for part in (x, y))
+        return _from_lists(names, x, y, extras, weights)
+    if _is_pair(x) and not _is_several(y) and np.ndim(y) == 1:
         return _from_rows(names, x, y, extras, weights)
     if isinstance(y, list | tuple) and _is_several(y):
         return _from_lists(names, x, y, extras, weights)
     return _from_columns(names, x, y, extras, weights)
+
+
+def _is_pair(x: Any) -> bool:
+    return isinstance(x, tuple | list) and len(x) == 2 and np.ndim(x[0]) == np.ndim(x[1]) == 1
 
 
 def _is_several(y: Any) -> bool:

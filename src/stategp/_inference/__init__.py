@@ -75,23 +75,25 @@ from stategp._inference._limits import LIGHTEST_TAILS, Limits, search_limits, sm
 from stategp._inference._locations import Located, as_gaps
 from stategp._inference._mixed import (
     GroupSites,
-    MixedShape,
-    chain_members,
     mixed_alone,
     mixed_bound,
     mixed_evaluate,
     mixed_first,
-    mixed_geometry,
     mixed_gradient,
     mixed_infer,
     mixed_moments,
     mixed_objective,
-    mixed_priors,
-    mixed_shape,
     mixed_start,
     mixed_steps,
     no_group_sites,
     sweep_groups,
+)
+from stategp._inference._mixed_shape import (
+    MixedShape,
+    chain_members,
+    mixed_geometry,
+    mixed_priors,
+    mixed_shape,
 )
 from stategp._inference._natural import (
     Collapsed,

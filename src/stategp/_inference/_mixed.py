@@ -1,205 +1,44 @@
 """Inference where observations read mixtures of independent processes.
 
-Given the two states around x, process l says N(w_l · pair_l, r_l) about g_l(x), so that a row with
-coefficients C reads N(Σ_l C_l w_l · pair_l, Σ_l C_l² r_l + e): weights and a residual as those of a
-single process have. With q="joint" the states of all processes are stacked into one, and the chain
-of these is treated as any other. With q="product" there is a chain for each. Every chain would
-then rather have precision C_l² W of g_l, W = −2h, in which the others have no say; the linear terms
-depend on the means of all, which move together (`_together`).
-
-Chains with states of one size are computed side by side, along a first axis.
+What rows read of chains is in `_mixed_shape`. With q="joint" there is one chain, of the states of
+all processes, which is treated as any other. With q="product" there is a chain for each. Every
+chain would then rather have precision C_l² W of g_l, W = −2h, in which the others have no say; the
+linear terms depend on the means of all, which move together (`_together`).
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from stategp._data import Expected, PlacedRows
 from stategp._inference._bound import Q, States, rounding_of, unless_lost
+from stategp._inference._mixed_shape import (
+    MixedShape,
+    chain_members,
+    mixed_geometry,
+)
 from stategp._inference._natural import MOST_STEPS, TOLERANCE, Settling, begin, settle
-from stategp._inference._separable import one_kernel, shared_prior, shared_reads
 from stategp._inference._several import SeveralStrand
 from stategp._inference._together import means_together
 from stategp._models import MixedGP
-from stategp._projection import Projection, project
+from stategp._runtime import on_device
 from stategp.chain import (
     PairMarginals,
     Sites,
     Swept,
-    Transitions,
     expected_log_sites,
     local_log_normaliser,
-    prior_transitions,
     sweep,
 )
-from stategp.kernels import Kernel
 from stategp.parameters import log_prior, with_vector
 
 Rows = Float[Array, " rows"]
 Functions = Float[Array, "rows *functions"]  # one number for a row, unless it reads several
 Spread = Float[Array, "rows ..."]  # a variance for a row, or a covariance matrix
 GroupSites = tuple[Sites, ...]  # of each group, its chains along a first axis
-
-
-class Strands(NamedTuple):
-    """Chains with states of one size: their priors, and what rows read of their pairs of states."""
-
-    transitions: Transitions  # along a first axis
-    interval: Int[Array, " cells"]  # of each row, or of runs of rows that share one
-    weights: Float[Array, "chains pair *rows"]
-    residual: Float[Array, "chains rows"]
-
-    def moments(
-        self, pairs: PairMarginals
-    ) -> tuple[Float[Array, "chains rows"], Float[Array, "chains rows"]]:
-        """Mean and variance of what rows read of each chain."""
-
-        def one(weights: Array, residual: Array, pair: PairMarginals) -> tuple[Array, Array]:
-            own = residual.reshape(weights.shape[1:])
-            return Projection(self.interval, weights, (own,)).marginals(pair)
-
-        mean, variance = jax.vmap(one)(self.weights, self.residual, pairs)
-        return mean, variance
-
-    def means(self, pairs: Float[Array, "chains intervals pair"]) -> Float[Array, "chains rows"]:
-        """What rows read of each chain, from the means of its states."""
-
-        def one(weights: Array, pair: Array) -> Array:
-            return Projection(self.interval, weights, ()).means(pair)
-
-        return jax.vmap(one)(self.weights, pairs)
-
-    def gather(self, linear: Float[Array, "chains rows"], precision: Rows) -> Sites:
-        """The sites of every chain that sum factors exp(linear·f − ½ precision·f²) of all rows."""
-
-        def one(weights: Array, linear: Array) -> Sites:
-            projection = Projection(self.interval, weights, ())
-            return projection.gather(linear, precision, self.transitions.A.shape[1])
-
-        return jax.vmap(one)(self.weights, linear)
-
-    def gather_linear(
-        self, linear: Float[Array, "chains rows"]
-    ) -> Float[Array, "chains intervals pair"]:
-        """The linear part of `gather`."""
-
-        def one(weights: Array, linear: Array) -> Array:
-            projection = Projection(self.interval, weights, ())
-            return projection.gather_linear(linear, self.transitions.A.shape[1])
-
-        return jax.vmap(one)(self.weights, linear)
-
-
-class MixedShape(NamedTuple):
-    """The priors of all chains, what rows read of them, and what rows have on their own."""
-
-    groups: tuple[Strands | SeveralStrand, ...]
-    extra: Rows
-
-    @property
-    def chains(self) -> int:
-        """How many there are."""
-        return sum(len(group.transitions.A) for group in self.groups)
-
-
-def mixed_geometry(model: MixedGP, rows: PlacedRows, inducing: States) -> MixedShape:
-    """Everything that depends on the kernels, on where the rows are, and on what they read."""
-    return mixed_shape(model, rows.x, rows.places, inducing)
-
-
-def mixed_shape(model: MixedGP, x: Rows, places: Any, inducing: States) -> MixedShape:
-    """The same for rows that need not have been observed."""
-    if one_kernel(model):
-        shared = Strands(*shared_reads(model, x, places, inducing))
-        return MixedShape((shared,), model.extra_variance(places))
-
-    def both(kernel: Kernel) -> tuple[Transitions, Projection]:
-        prior = prior_transitions(kernel, inducing)
-        return prior, project(kernel, inducing, x, prior)
-
-    answers = _for_each(model, both)
-    priors, projections = [prior for prior, _ in answers], [there for _, there in answers]
-    interval = projections[0].interval
-    if model.functions > 1:
-        strand = SeveralStrand.of(_stacked(priors), projections)
-        return MixedShape((strand,), jnp.zeros_like(x))
-    coefficients = model.coefficients(places)
-    reads = []
-    for number, projection in enumerate(projections):
-        own = coefficients[:, number]
-        residual = sum(projection.residual[1:], start=projection.residual[0])
-        reads.append((own[None] * projection.rows, own**2 * residual))
-    groups = []
-    for members, prior in zip(chain_members(model), _grouped(model, priors), strict=True):
-        if model.q == "joint":
-            weights = _stacked_weights([reads[i][0] for i in members])[None]
-            residual = sum((reads[i][1] for i in members[1:]), start=reads[members[0]][1])[None]
-        else:
-            weights = jnp.stack([reads[i][0] for i in members])
-            residual = jnp.stack([reads[i][1] for i in members])
-        groups.append(Strands(prior, interval, weights, residual))
-    return MixedShape(tuple(groups), model.extra_variance(places))
-
-
-def chain_members(model: MixedGP) -> tuple[tuple[int, ...], ...]:
-    """The processes of every group: stacked into one chain, or each a chain of its own."""
-    if model.q == "joint":
-        return (tuple(range(len(model.kernels))),)
-    alike: dict[int, list[int]] = {}
-    for number, kernel in enumerate(model.kernels):
-        alike.setdefault(kernel.state_dim, []).append(number)
-    return tuple(tuple(members) for members in alike.values())
-
-
-def mixed_priors(model: MixedGP, inducing: States) -> tuple[Transitions, ...]:
-    """The priors of all chains, group by group."""
-    if one_kernel(model):
-        return (shared_prior(model, prior_transitions(model.kernels[0], inducing)),)
-    return _grouped(model, _for_each(model, lambda kernel: prior_transitions(kernel, inducing)))
-
-
-def _for_each(model: MixedGP, function: Callable[[Kernel], Any]) -> list[Any]:
-    """A function of every kernel; processes with the very same object share the answer."""
-    known: dict[int, Any] = {}
-    kernels = model.kernels
-    for kernel in kernels:
-        if id(kernel) not in known:
-            known[id(kernel)] = function(kernel)
-    return [known[id(kernel)] for kernel in kernels]
-
-
-def _grouped(model: MixedGP, priors: list[Transitions]) -> tuple[Transitions, ...]:
-    """The priors of processes as those of chains."""
-    if model.q == "joint":
-        return (_stacked(priors),)
-    return tuple(
-        jax.tree.map(lambda *leaves: jnp.stack(leaves), *(priors[i] for i in members))
-        for members in chain_members(model)
-    )
-
-
-def _stacked(priors: list[Transitions]) -> Transitions:
-    """Block-diagonal matrices, with a first axis of one chain."""
-
-    def diagonal(blocks: list[Array]) -> Array:
-        dims = [block.shape[-1] for block in blocks]
-        total, start = jnp.zeros((1, len(blocks[0]), sum(dims), sum(dims))), 0
-        for block, dim in zip(blocks, dims, strict=True):
-            end = start + dim
-            total = total.at[0, :, start:end, start:end].set(block)
-            start = end
-        return total
-
-    return Transitions(diagonal([p.A for p in priors]), diagonal([p.Q for p in priors]))
-
-
-def _stacked_weights(weights: list[Float[Array, "_ rows"]]) -> Float[Array, "pair rows"]:
-    """The left states of all processes, then the right ones."""
-    halves = [jnp.split(w, 2) for w in weights]
-    return jnp.concatenate([left for left, _ in halves] + [right for _, right in halves])
 
 
 # --- the bound ---------------------------------------------------------------------------------
@@ -321,7 +160,7 @@ def no_group_sites(model: MixedGP, states: int) -> GroupSites:
         dims = [model.kernels[i].state_dim for i in members]
         chains, dim = (1, sum(dims)) if model.q == "joint" else (len(dims), dims[0])
         shape = (chains, states + 1, 2 * dim)
-        return Sites(jnp.zeros(shape), jnp.zeros((*shape, 2 * dim)))
+        return Sites(*on_device((np.zeros(shape), np.zeros((*shape, 2 * dim)))))
 
     return tuple(several(members) for members in chain_members(model))
 

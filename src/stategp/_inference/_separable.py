@@ -6,12 +6,13 @@ reads C ⊗ w of a pair of states, where A and w are those of a single process.
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from stategp._models import MixedGP
-from stategp._projection import project
-from stategp.chain import Transitions, prior_transitions
+from stategp._projection import Projection, project
+from stategp.chain import PairMarginals, Sites, Transitions, prior_transitions
 
 Rows = Float[Array, " rows"]
 
@@ -37,13 +38,70 @@ def shared_prior(model: MixedGP, prior: Transitions) -> Transitions:
     return Transitions(repeated(prior.A), repeated(prior.Q))
 
 
+class CellStrands(NamedTuple):
+    """Chains, and what rows read of them: the rows in cells, each of which lies in one interval.
+
+    The matrices of an interval are then read once for a cell, and not for every row.
+    """
+
+    transitions: Transitions  # along a first axis of chains
+    interval: Int[Array, " cells"]
+    weights: Float[Array, "chains pair cells width"]
+    residual: Float[Array, "chains rows"]
+
+    def moments(
+        self, pairs: PairMarginals
+    ) -> tuple[Float[Array, "chains rows"], Float[Array, "chains rows"]]:
+        """Mean and variance of what rows read of each chain."""
+
+        def one(weights: Array, residual: Array, pair: PairMarginals) -> tuple[Array, Array]:
+            own = residual.reshape(weights.shape[1:])
+            return Projection(self.interval, weights, (own,)).marginals(pair)
+
+        mean, variance = jax.vmap(one)(self.weights, self.residual, pairs)
+        return mean, variance
+
+    def means(self, pairs: Float[Array, "chains intervals pair"]) -> Float[Array, "chains rows"]:
+        """What rows read of each chain, from the means of its states."""
+
+        def one(weights: Array, pair: Array) -> Array:
+            return Projection(self.interval, weights, ()).means(pair)
+
+        return jax.vmap(one)(self.weights, pairs)
+
+    def gather(self, linear: Float[Array, "chains rows"], precision: Rows) -> Sites:
+        """The sites of every chain that sum factors exp(linear·f − ½ precision·f²) of all rows."""
+
+        def one(weights: Array, linear: Array) -> Sites:
+            projection = Projection(self.interval, weights, ())
+            return projection.gather(linear, precision, self.transitions.A.shape[1])
+
+        return jax.vmap(one)(self.weights, linear)
+
+    def gather_linear(
+        self, linear: Float[Array, "chains rows"]
+    ) -> Float[Array, "chains intervals pair"]:
+        """The linear part of `gather`."""
+
+        def one(weights: Array, linear: Array) -> Array:
+            projection = Projection(self.interval, weights, ())
+            return projection.gather_linear(linear, self.transitions.A.shape[1])
+
+        return jax.vmap(one)(self.weights, linear)
+
+
 class Reads(NamedTuple):
-    """What rows read of the states, as `Strands` has it."""
+    """The fields of `Strands`, or of `CellStrands` if rows are in cells."""
 
     transitions: Transitions
     interval: Int[Array, " cells"]
     weights: Float[Array, "chains pair *rows"]
     residual: Float[Array, "chains rows"]
+
+    @property
+    def in_cells(self) -> bool:
+        """Whether runs of rows share an interval."""
+        return self.weights.ndim == 4
 
 
 def shared_reads(model: MixedGP, x: Rows, places: Any, inducing: Float[Array, " states"]) -> Reads:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import jax
 
+from stategp._models._outputs import MultiOutputGP
 from stategp.kernels import Sum
 from stategp.parameters import Parameter
 
@@ -34,7 +35,8 @@ def bare(part: Part, *, learning: bool = False) -> Part:
             return Sum(*(bare(kernel, learning=learning) for kernel in node.kernels))
         return node
 
+    whole: Any = part.anonymous() if isinstance(part, MultiOutputGP) else part
     stripped: Part = jax.tree.map(
-        strip, part, is_leaf=lambda node: isinstance(node, Parameter | Sum)
+        strip, whole, is_leaf=lambda node: isinstance(node, Parameter | Sum)
     )
     return stripped

@@ -136,17 +136,21 @@ class MultiOutputGP(MixedGP):
     def with_kernels(self, kernels: tuple[Kernel, ...]) -> "MultiOutputGP":
         return self.replaced(kernels=kernels)
 
+    def anonymous(self) -> "MultiOutputGP":
+        """The same model with numbers for names."""
+        return self.replaced(names=_as_names(self.outputs))
+
     def replaced(self, **parts: Any) -> "MultiOutputGP":
-        """The same model with other kernels, likelihoods, means or mixing."""
+        """The same model with other kernels, likelihoods, means, mixing or names."""
         kept = {
             "kernels": self.kernels, "likelihoods": self.likelihoods, "means": self.means,
-            "mixing": self.mixing,
+            "mixing": self.mixing, "names": self.names,
         } | parts  # fmt: skip
         return MultiOutputGP(
             list(kept["kernels"]),
             list(kept["likelihoods"]),
             mixing=kept["mixing"],
-            outputs=self.names,
+            outputs=kept["names"],
             mean=list(kept["means"]),
             q=self.q,
         )

@@ -53,9 +53,7 @@ class JointPosterior(MixedPosterior):
         if count == 0 or len(x) == 0:
             f = np.zeros((count, len(x), self.model.functions))
         else:
-            user = on_device(x + float(self.data.origin))
-            means = np.stack([np.asarray(mean(user)) for mean in self.model.means], axis=-1)
-            f = self._processes_at(as_key(key), x, count) + means
+            f = self._processes_at(as_key(key), x, count) + self._offsets_at(x, ())
         drawn: Float[Array, "samples points functions"] = on_device(f)
         return drawn
 

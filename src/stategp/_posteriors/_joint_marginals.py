@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import logsumexp
 
-from stategp._linalg import psd_cholesky
 from stategp._posteriors._pointwise import Points, per_point
 from stategp._runtime import on_device
 from stategp.likelihoods import Likelihood
@@ -39,8 +38,7 @@ class JointMarginals(eqx.Module):
         nodes, weights = _nodes_of_others(likelihood, others)
         # The others first: what the first function adds to them is its own.
         order = [*range(1, others + 1), 0]
-        moved = jnp.asarray(np.moveaxis(covariance[:, order][:, :, order], 0, -1))
-        root = np.moveaxis(np.asarray(psd_cholesky(moved)), -1, 0)
+        root = _root(covariance[:, order][:, :, order])
         shift = np.einsum("nij,kj->kni", root[:, :, :others], nodes)[..., [others, *range(others)]]
         variance = np.zeros_like(mean)
         variance[:, 0] = root[:, others, others] ** 2
@@ -92,6 +90,16 @@ class JointMarginals(eqx.Module):
         flat = [part.reshape(-1, functions) for part in (self.mean, self.variance)]
         answers = per_point(self.likelihood, method, *columns, *flat, np.tile(self.extra, nodes))
         return jax.tree.map(lambda leaf: np.asarray(leaf).reshape(nodes, points), answers)
+
+
+def _root(covariance: np.ndarray) -> np.ndarray:
+    """Cholesky factors of small matrices, some of which may be singular."""
+    root = np.zeros_like(covariance)
+    for j in range(covariance.shape[1]):
+        left = covariance[:, j:, j] - (root[:, j:, :j] @ root[:, j, :j, None])[..., 0]
+        pivot = np.sqrt(np.maximum(left[:, :1], 0.0))
+        root[:, j:, j] = np.divide(left, pivot, out=np.zeros_like(left), where=pivot > 0)
+    return root
 
 
 def _nodes_of_others(likelihood: Likelihood, others: int) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,7 @@ from stategp._inference import (
 )
 from stategp._models import MixedGP, bare, prior_states
 from stategp._posteriors._pointwise import Points, by_blocks, padded
-from stategp._posteriors._prediction import Predicts, States
+from stategp._posteriors._prediction import Predicts, States, samples_to_draw
 from stategp._projection import project
 from stategp._runtime import (
     at_once,
@@ -73,16 +73,27 @@ class MixedPosterior(Predicts):
         mean, variance = by_blocks(block, x, *leaves)
         return mean, variance
 
+    def _offsets_at(self, x: np.ndarray, places: Any) -> np.ndarray:
+        """The mean functions in rows."""
+        plain, origin = bare(self.model), np.asarray(float(self.data.origin))
+        leaves, structure = jax.tree.flatten(places)
+        offsets: np.ndarray = by_blocks(
+            lambda x, *part: _offsets(plain, origin, x, jax.tree.unflatten(structure, part)),
+            x,
+            *leaves,
+        )
+        return offsets
+
     def _processes_at(self, key: PRNGKeyArray, x: np.ndarray, count: int) -> np.ndarray:
         """Joint samples of all processes; x is measured from the origin."""
         whole = padded(on_device(x))
         chains = self.padded_inducing, self.sites
-        negative = not self.model.concave
+        negative, several = not self.model.concave, samples_to_draw(count, len(whole))
         with finishing_compilations(forget=False):
             drawn = at_once(
-                lambda: _sample_processes(bare(self.model), *chains, key, whole, count, negative)
+                lambda: _sample_processes(bare(self.model), *chains, key, whole, several, negative)
             )
-        return np.asarray(drawn)[:, : len(x)]
+        return np.asarray(drawn)[:count, : len(x)]
 
     def _processes_moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of each process, a column for each."""
@@ -123,6 +134,13 @@ def _moments(
 ) -> tuple[Float[Array, "points *functions"], Float[Array, "points ..."]]:
     mean, variance = mixed_moments(mixed_shape(model, x, places, inducing), marginals)
     return mean + model.offset(x + origin, places), variance
+
+
+@jax.jit
+def _offsets(
+    model: MixedGP, origin: Float[Array, ""], x: Points, places: Any
+) -> Float[Array, "points *functions"]:
+    return model.offset(x + origin, places)
 
 
 def _of_each(model: MixedGP, groups: Any) -> list[Any]:

@@ -64,9 +64,8 @@ class MultiOutputPosterior(MixedPosterior):
         else:
             processes = self._processes_at(as_key(key), x, count)
             matrix = np.asarray(self.model.matrix())[wanted]
-            user = on_device(x + float(self.data.origin))
-            means = [np.asarray(self.model.means[i](user)) for i in wanted]
-            f = processes @ matrix.T + np.stack(means, axis=-1)
+            offsets = self._offsets_at(np.tile(x, len(wanted)), np.repeat(wanted, len(x)))
+            f = processes @ matrix.T + offsets.reshape(len(wanted), len(x)).T
         drawn: Float[Array, "samples points *outputs"] = on_device(
             f if output is None else f[..., 0]
         )

@@ -130,7 +130,7 @@ def observe_samples(
     if is_traced((key, f)) or f.size == 0:
         return likelihood.sample(key, f, jnp.asarray(extra))
     points = padded_size(f.shape[1])
-    shape = (_samples_to_draw(len(f), points), points)
+    shape = (samples_to_draw(len(f), points), points)
     more = [(0, shape[0] - f.shape[0]), (0, shape[1] - f.shape[1])]
     whole = np.pad(np.asarray(f), [*more, *[(0, 0)] * (f.ndim - 2)], mode="edge")
     with finishing_compilations(forget=False):
@@ -204,7 +204,7 @@ def sample(
 ) -> Float[Array, "samples points *latents"]:
     """Joint samples of f at points in any order."""
     whole, plain = padded(x), chain.bare
-    count = _samples_to_draw(num_samples, len(whole))
+    count = samples_to_draw(num_samples, len(whole))
     if is_traced((key, x)):
         return _sample(plain, key, whole, count, indefinite)[:num_samples, : len(x)]
     with finishing_compilations(forget=False):
@@ -213,7 +213,7 @@ def sample(
     return functions
 
 
-def _samples_to_draw(wanted: int, points: int) -> int:
+def samples_to_draw(wanted: int, points: int) -> int:
     """One of few numbers, if samples are cheap: 1, 4, 16, 64, …"""
     enough = 4 ** math.ceil(math.log(max(wanted, 1), 4) - 1e-9)
     return enough if enough * points <= _CHEAP else wanted
