@@ -145,19 +145,19 @@ def mixed_shape(model: MixedGP, x: Rows, places: Any, inducing: States) -> Mixed
         strand = SeveralStrand.of(_stacked(priors), projections)
         return MixedShape((strand,), jnp.zeros_like(x))
     coefficients = model.coefficients(places)
-    reads = []
+    each = []
     for number, projection in enumerate(projections):
         own = coefficients[:, number]
         residual = sum(projection.residual[1:], start=projection.residual[0])
-        reads.append((own[None] * projection.rows, own**2 * residual))
+        each.append((own[None] * projection.rows, own**2 * residual))
     groups = []
     for members, prior in zip(chain_members(model), _grouped(model, priors), strict=True):
         if model.q == "joint":
-            weights = _stacked_weights([reads[i][0] for i in members])[None]
-            residual = sum((reads[i][1] for i in members[1:]), start=reads[members[0]][1])[None]
+            weights = _stacked_weights([each[i][0] for i in members])[None]
+            residual = sum((each[i][1] for i in members[1:]), start=each[members[0]][1])[None]
         else:
-            weights = jnp.stack([reads[i][0] for i in members])
-            residual = jnp.stack([reads[i][1] for i in members])
+            weights = jnp.stack([each[i][0] for i in members])
+            residual = jnp.stack([each[i][1] for i in members])
         groups.append(Strands(prior, interval, weights, residual))
     return MixedShape(tuple(groups), model.extra_variance(places))
 
