@@ -120,8 +120,7 @@ class Stream:
             return False
         if not isinstance(likelihood, Gaussian) or "noise_variance" not in self.extras:
             return True
-        variance = likelihood.variance
-        return not variance.learned and float(variance) == 0
+        return not likelihood.variance.learned and float(likelihood.variance) == 0
 
     def stored(self, likelihood: Likelihood, stretches: Stretches, progress: Any = None) -> Stored:
         """All rows, on disk; the caller gives the disk back (`released`)."""
@@ -132,9 +131,9 @@ class Stream:
             )
         self._begin(likelihood)
         watch = _Watch(self._source, Progress.of(progress))
+        where = self._scratch, self._source.rows
         with contextlib.closing(ahead(self._gathered(likelihood))) as batches:
-            rows, scratch = self._source.rows, self._scratch
-            return keep(batches, self._roles, likelihood, stretches, scratch, rows, watch)
+            return keep(batches, self._roles, likelihood, stretches, *where, watch)
 
     def _begin(self, likelihood: Likelihood) -> None:
         for name in self._roles.extras:
