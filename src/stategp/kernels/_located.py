@@ -122,7 +122,7 @@ class Scaled(Located, Blockwise):
     >>> import jax.numpy as jnp, stategp as sg
     >>> louder = sg.kernels.Scaled(sg.kernels.Matern32(), lambda x: 1 + x)
     >>> louder([0.0, 1.0], [1.0])  # k(1) and k(0), times 1 · 2 and 2 · 2
-    Array([[0.96671507],
+    Array([[0.96671545],
            [4.        ]], dtype=float64)
     """
 
