@@ -154,7 +154,26 @@ def solar(rows: Rows) -> str:
 
 def phrases() -> list[str]:
     """What the text says of stored runs, as it must stand there."""
-    return [*_about_the_gap(), *_about_warps(stored("time-warp"))]
+    return [
+        *_about_sun_spots(stored("solar")),
+        *_about_the_gap(),
+        *_about_warps(stored("time-warp")),
+    ]
+
+
+def _about_sun_spots(rows: Rows) -> list[str]:
+    runs = {(row["method"], row["inducing"]): row for row in rows}
+    ours, classic, exact = (
+        runs[key] for key in (("S²VGP", 60), ("SVGP", 60), ("exact", rows[0]["inducing"]))
+    )
+    return [
+        f"mean KL of f(x) from the exact GP {classic['marginal_kl']:.1f} against "
+        f"{ours['marginal_kl']:.1f}",
+        f"RMS distance of the means {ours['mean_distance']:.3f} "
+        f"(SVGP {classic['mean_distance']:.3f}); {runs['S²VGP', 120]['mean_distance']:.3f} with "
+        f"M = 120, {runs['S²VGP', 390]['mean_distance']:.3f} with 390",
+        f"learned noise variance is {ours['noise']:.4f}, that of the exact GP {exact['noise']:.4f}",
+    ]
 
 
 def _about_warps(rows: Rows) -> list[str]:

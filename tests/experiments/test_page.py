@@ -17,7 +17,7 @@ def test_phrases_are_those_of_the_stored_runs():
 
 
 def test_a_place_that_has_gone_is_named():
-    with pytest.raises(ValueError, match="must have a place for the table '.*' once"):
+    with pytest.raises(ValueError, match=r"must have a place for the table '.*' once"):
         page.written("no tables here")
 
 
