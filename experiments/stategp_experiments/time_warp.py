@@ -24,6 +24,7 @@ from stategp_experiments.time_warp_scores import doing_nothing
 from stategp_experiments.time_warp_truth import FUNCTIONS, simulate
 
 KEY = ("noise", "seed", "schedule")
+DRAWN = ("paper", "staged")
 
 
 def table(rows: list[dict]) -> str:
@@ -57,8 +58,9 @@ def table(rows: list[dict]) -> str:
 
 
 def draw(rows: list[dict], noise: float, path: Path) -> None:
-    """The paper's five panels of the first data set, a column for each schedule."""
-    columns = [row for row in rows if row.get("curves") and row["noise"] == noise]
+    """The paper's five panels of the first data set, a column for each of two schedules."""
+    own = [row for row in rows if row["noise"] == noise and row["schedule"] in DRAWN]
+    columns = [row for row in own if row.get("curves")]
     if not columns:
         return
     size = 6.5 * len(columns) + 1, 12

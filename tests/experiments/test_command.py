@@ -16,7 +16,7 @@ from stategp_experiments import studies
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(stategp_experiments.__file__).parent
-SHARED = {"__init__", "__main__", "studies", "folds", "baselines", "fourier"}
+SHARED = {"__init__", "__main__", "studies", "folds", "baselines", "fourier", "page"}
 PARTS = {
     "airline_methods",
     "airline_run",
