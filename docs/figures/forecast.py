@@ -13,7 +13,7 @@ IMAGES = Path(__file__).parent.parent / "images"
 def main() -> None:
     frame = pd.DataFrame(simulate())
     forecaster = sg.Forecaster(likelihood="negative-binomial")
-    forecaster.fit(frame, time="time", target="visits")
+    forecaster.fit(frame, time="time", target="visits", seed=0)  # one model, not compared
     forecaster.plot(horizon="7d").savefig(IMAGES / "forecast.png", dpi=130)
     forecaster.plot_components(horizon="7d").savefig(IMAGES / "components.png", dpi=130)
 

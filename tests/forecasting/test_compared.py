@@ -93,6 +93,12 @@ def test_models_of_counts_are_compared(counts) -> None:
     assert forecaster.story(horizon=AHEAD, points=50).forecast.mean == pytest.approx(ahead["mean"])
 
 
+def test_nothing_but_zeros() -> None:
+    frame = pd.DataFrame({"t": T[:N], "y": np.zeros(N)})
+    none = sg.Forecaster(likelihood="negative-binomial").fit(frame, "t", progress=False)
+    assert np.all(none.forecast(2)["mean"] < 0.5)  # though nothing says how small f is
+
+
 def test_functions_are_averaged_with_their_likelihoods(counts) -> None:
     _, forecaster = counts
     choices = forecaster.fitted.choices

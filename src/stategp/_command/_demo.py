@@ -53,7 +53,8 @@ def run_demo(folder: Path) -> None:
         "missing values and six outliers"
     )
     forecaster = sg.Forecaster(likelihood="negative-binomial")
-    forecaster.fit(table, "time", "visits", progress=Spinner())
+    # An option of the search: one model, and none that it is compared with.
+    forecaster.fit(table, "time", "visits", progress=Spinner(), seed=0)
     posterior = forecaster.posterior
     result = posterior.fit_result
     if result is not None:

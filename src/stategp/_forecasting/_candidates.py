@@ -35,6 +35,7 @@ _CLOCK = ("daily", "weekly")  # these follow the clock and repeat more exactly t
 _LONG = 20  # steps in a season from which on not all harmonics get states of their own
 _MOST_HARMONICS = 84  # of an exact pattern: an hour, if it is a week's
 _FULL, _FEW = 6, 3  # harmonics of short and of long seasons that have states
+_WIDE = 4.0  # the same for other likelihoods than the Gaussian, in that of f and of a change
 _VAGUE = 1e5  # variance of a level before data are seen, in squares of a change
 
 
@@ -125,10 +126,13 @@ def candidates(
         noise = Gaussian(variance=_near(0.3 * change**2, 1.5))
         about = (noise if likelihood is None else likelihood, mean, fitted, spent)
         seasons = _seasons(outline, change)
+        # Nothing but zeros would leave a level that is vague at minus infinity.
+        near = _WIDE * float(np.var(values) + change**2)
+        most = np.inf if likelihood is None else near
         found.append(
             [
                 Candidate(trend, scale, Sum(**parts, **seasons), *about)
-                for trend, parts in _trends(outline, change).items()
+                for trend, parts in _trends(outline, change, most).items()
             ]
         )
     return found
@@ -150,11 +154,14 @@ def typical_change(values: np.ndarray, outline: Outline) -> float:
     return max(robust, 0.3 * float(np.std(changes)), least) or 1.0
 
 
-def _trends(outline: Outline, change: float) -> dict[str, dict[str, Kernel]]:
-    """Trends and short-term deviations, by what they are in words."""
-    step, start = outline.step, fixed(_VAGUE * change**2)
+def _trends(outline: Outline, change: float, most: float) -> dict[str, dict[str, Kernel]]:
+    """Trends and short-term deviations, by what they are in words.
+
+    `most` is the largest variance that a level may have before data are seen.
+    """
+    step, start = outline.step, fixed(min(_VAGUE * change**2, most))
     # Of two vague levels only the sum would be known, to few digits: beside a line this is enough.
-    wide = fixed(10 * (outline.span / step + 1) * change**2)
+    wide = fixed(min(10 * (outline.span / step + 1) * change**2, most))
     steepness = (change / outline.step) ** 2  # square of one typical change per step
 
     def level(start: Parameter = wide) -> Kernel:
