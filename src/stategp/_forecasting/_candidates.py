@@ -128,11 +128,11 @@ def candidates(
         seasons = _seasons(outline, change)
         # Nothing but zeros would leave a level that is vague at minus infinity.
         near = _WIDE * float(np.var(values) + change**2)
-        most = np.inf if likelihood is None else near
+        widest = np.inf if likelihood is None else near
         found.append(
             [
                 Candidate(trend, scale, Sum(**parts, **seasons), *about)
-                for trend, parts in _trends(outline, change, most).items()
+                for trend, parts in _trends(outline, change, widest).items()
             ]
         )
     return found
