@@ -72,7 +72,7 @@ def test_bad_data_is_refused_by_name(case, function):
         (lambda: sg.GP(k.Matern32(), mean="zero"), "mean must be a mean function, a number"),
         (
             lambda: sg.condition(k.Matern32(), X, Y),
-            "model must be an sg.GP, an sg.AdditiveGP or an sg.DeepGP",
+            "model must be an sg.GP, an sg.AdditiveGP, .* or an sg.DeepGP, got Matern32",
         ),
         (lambda: sg.fit(MODEL, X, Y, starts=0), "starts must be a whole number of at least 1"),
         (

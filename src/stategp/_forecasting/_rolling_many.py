@@ -171,8 +171,7 @@ def _forecast(
             part.found.update(scores_there(together[number], y, level))
         else:
             one = panel.alone[number]
-            known = one._knowing(taken(long.table, part.known).to_native(), None)
-            fitted = dataclasses.replace(one.fitted, posterior=known)
+            fitted = one._knowing(taken(long.table, part.known).to_native(), None)
             test = taken(long.table, part.test).to_native()
             part.found.update(forecasts_of(one, fitted, test, y, level))
     return [part for _, part in good]

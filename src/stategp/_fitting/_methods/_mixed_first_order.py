@@ -12,7 +12,12 @@ from jaxtyping import Array, Bool, Float, Int
 from stategp._data import PlacedRows
 from stategp._fitting._method import Ascending, scaled_limits, scaled_start
 from stategp._fitting._methods._mixed import MixedNatural
-from stategp._fitting._methods._natural_first_order import ascent_in_batches, moved_model
+from stategp._fitting._methods._natural_first_order import (
+    SETTLING,
+    WithOptax,
+    ascent_in_batches,
+    moved_model,
+)
 from stategp._fitting._mixed import MixedTask
 from stategp._fitting._settings import Regime
 from stategp._fitting._task import with_result
@@ -42,53 +47,26 @@ from stategp._inference import (
 )
 from stategp._models import MixedGP
 from stategp._posteriors import MixedPosterior
-from stategp.parameters import log_prior, to_vector, with_vector
-
-_SETTLING = 5  # natural-gradient steps for each step of the hyperparameters
+from stategp.parameters import log_prior, with_vector
 
 
-class MixedWithOptax(Ascending):
-    """All data: q takes a few safe steps, then the hyperparameters take one."""
+class MixedWithOptax(WithOptax):
+    """Of several processes."""
 
-    name, model = "natural", MixedGP
-    regimes = (Regime.optax,)
-    optimal = True
+    model = MixedGP
+    last = MixedNatural
 
-    def ascent(self, model: MixedGP, task: MixedTask, warm: GroupSites | None) -> Ascent:
-        optimiser = checked(task.settings.optimiser)
-        take = _full_step(optimiser, task.count)
-        scaled, scales = (jnp.asarray(v) for v in scaled_start(model, task))
-        limits = scaled_limits(model, task)
-        sites = warm
+    def prepare(
+        self, model: MixedGP, task: MixedTask, warm: GroupSites | None, optimiser: Any
+    ) -> tuple[GroupSites, Any]:
+        take, sites = _full_step(optimiser, task.count), warm
         if sites is None:
             sites = mixed_start(model, task.rows, task.inducing, None).q.sites
 
-        def step(state: Moving, number: int) -> tuple[Moving, Any, Any]:
+        def step(state: Moving, scales: Array, limits: Limits) -> tuple[Moving, Any, Any]:
             return take(state, model, task.rows, task.inducing, scales, limits)
 
-        return Ascent(
-            Moving(scaled, optimiser.init(scaled), sites),
-            step,
-            max_steps=task.settings.learning_steps,
-            window=20,
-            enough=(task.settings.tolerance or 1e-6) * task.count,
-            noisy=False,
-            stop_early=True,
-        )
-
-    def at_end(
-        self, model: MixedGP, task: MixedTask, warm: Any, state: Moving, result: FitResult
-    ) -> MixedPosterior:
-        model = moved_model(model, task, state)
-        sites = None if model.likelihood.conjugate else state.sites
-        posterior: MixedPosterior = with_result(MixedNatural().infer(model, task, sites), result)
-        return posterior
-
-    def infer(self, model: MixedGP, task: MixedTask, warm: GroupSites | None) -> MixedPosterior:
-        if len(to_vector(model)) == 0:  # nothing for the optimiser to move
-            return MixedNatural().infer(model, task, warm)
-        posterior: MixedPosterior = super().infer(model, task, warm)
-        return posterior
+        return sites, step
 
 
 class MixedInMinibatches(Ascending):
@@ -154,7 +132,7 @@ def _full_step(optimiser: optax.GradientTransformation, count: int) -> Any:
             if model.likelihood.conjugate:  # then these hyperparameters have one optimum
                 sites = mixed_first(here[0], rows, here[1], sites)
             search = begin(here[0], rows, here[1], sites, mixed_evaluate)
-            search = settle(here[0], rows, here[1], search, _SETTLING, 0.0, mixed_evaluate)
+            search = settle(here[0], rows, here[1], search, SETTLING, 0.0, mixed_evaluate)
             search = jax.lax.stop_gradient(search)
             return mixed_gradient(moved, rows, shape, search.q) + log_prior(moved), search
 

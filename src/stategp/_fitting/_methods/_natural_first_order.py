@@ -7,6 +7,7 @@ observation by observation: prior × these is always a Gaussian, and they take o
 leave the sites for which q is one.
 """
 
+import abc
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from stategp._data import Observations, Stored, View
-from stategp._fitting._method import Ascending, scaled_limits, scaled_start
+from stategp._fitting._method import Ascending, Method, scaled_limits, scaled_start
 from stategp._fitting._methods._natural import Natural
 from stategp._fitting._series import SeriesTask
 from stategp._fitting._settings import Regime
@@ -59,29 +60,29 @@ from stategp._posteriors import Posterior
 from stategp.chain import prior_transitions, sweep
 from stategp.parameters import log_prior, to_vector, with_vector
 
-_SETTLING = 5  # natural-gradient steps for each step of the hyperparameters
+SETTLING = 5  # natural-gradient steps for each step of the hyperparameters
 
 
-class NaturalWithOptax(Ascending):
+class WithOptax(Ascending):
     """All data: q takes a few safe steps, then the hyperparameters take one."""
 
-    name, model = "natural", GP
+    name = "natural"
     regimes = (Regime.optax,)
     optimal = True
+    last: type[Method]  # finds the best q for given hyperparameters
 
-    def ascent(self, model: GP, task: SeriesTask, warm: ChainSites | None) -> Ascent:
-        guess = jnp.asarray(pseudo_data(model, task.data))
+    @abc.abstractmethod
+    def prepare(self, model: Any, task: Any, warm: Any, optimiser: Any) -> tuple[Any, Any]:
+        """The sites to begin with, and a step from a state, scales and limits."""
+
+    def ascent(self, model: Any, task: Any, warm: Any) -> Ascent:
         optimiser = checked(task.settings.optimiser)
-        take = _full_step(optimiser)
+        sites, take = self.prepare(model, task, warm, optimiser)
         scaled, scales = (jnp.asarray(v) for v in scaled_start(model, task))
         limits = scaled_limits(model, task)
-        sites = warm
-        if sites is None:
-            _, first = starting_state(model, task.data, task.inducing, guess)
-            sites = first.q.sites
 
         def step(state: Moving, number: int) -> tuple[Moving, Any, Any]:
-            return take(state, model, task.data, task.inducing, scales, limits, guess)
+            return take(state, scales, limits)
 
         return Ascent(
             Moving(scaled, optimiser.init(scaled), sites),
@@ -93,17 +94,35 @@ class NaturalWithOptax(Ascending):
             stop_early=True,
         )
 
-    def at_end(
-        self, model: GP, task: SeriesTask, warm: Any, state: Moving, result: FitResult
-    ) -> Posterior:
+    def at_end(self, model: Any, task: Any, warm: Any, state: Moving, result: FitResult) -> Any:
         model = moved_model(model, task, state)
         sites = None if model.likelihood.conjugate else state.sites
-        return with_result(Natural().infer(model, task, sites), result)
+        return with_result(self.last().infer(model, task, sites), result)
 
-    def infer(self, model: GP, task: SeriesTask, warm: ChainSites | None) -> Posterior:
+    def infer(self, model: Any, task: Any, warm: Any) -> Any:
         if len(to_vector(model)) == 0:  # nothing for the optimiser to move
-            return Natural().infer(model, task, warm)
+            return self.last().infer(model, task, warm)
         return super().infer(model, task, warm)
+
+
+class NaturalWithOptax(WithOptax):
+    """Of one function, or several."""
+
+    model = GP
+    last = Natural
+
+    def prepare(
+        self, model: GP, task: SeriesTask, warm: ChainSites | None, optimiser: Any
+    ) -> tuple[ChainSites, Any]:
+        guess, take = jnp.asarray(pseudo_data(model, task.data)), _full_step(optimiser)
+        sites = warm
+        if sites is None:
+            sites = starting_state(model, task.data, task.inducing, guess)[1].q.sites
+
+        def step(state: Moving, scales: Array, limits: Limits) -> tuple[Moving, Any, Any]:
+            return take(state, model, task.data, task.inducing, scales, limits, guess)
+
+        return sites, step
 
 
 class NaturalInMinibatches(Ascending):
@@ -210,7 +229,7 @@ def _full_step(optimiser: optax.GradientTransformation) -> Any:
             if conjugate:
                 sites = starting_sites(constant[0], data, constant[1], guess)
             search = begin(constant[0], data, constant[1], sites)
-            search = settle(constant[0], data, constant[1], search, _SETTLING, 0.0)
+            search = settle(constant[0], data, constant[1], search, SETTLING, 0.0)
             search = jax.lax.stop_gradient(search)
             return with_gradient(moved, data, shape, search.q) + log_prior(moved), search
 
