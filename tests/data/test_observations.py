@@ -20,7 +20,7 @@ REFUSED = {
     "infinity in x": (([0, 1, 2, INF, 4, -INF], Y), {}, r"x\[3\] is inf \(and 1 more\)"),
     "infinity in y": ((X, [0, 1, 2, INF, 4, 5]), {}, r"y must be finite .*: y\[3\] is inf"),
     "x in two dimensions": ((X[:, None], Y), {}, r"shape \(6, 1\); pass x\[:, 0\]"),
-    "y in two dimensions": ((X, np.zeros((6, 2))), {}, r"y must be one-dimensional, got shape"),
+    "y in two dimensions": ((X, np.zeros((6, 2))), {}, r"y must be one-dimensional, .*MultiOutput"),
     "a scalar": ((1.0, 2.0), {}, r"x must be one-dimensional, got shape \(\)"),
     "strings in x": ((list("abcdef"), Y), {}, "x must hold numbers, got .* such as 'a'"),
     "strings in y": ((X, list("abcdef")), {}, "y must hold numbers"),

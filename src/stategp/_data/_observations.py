@@ -436,7 +436,11 @@ def numbers(name: str, values: Any) -> np.ndarray:
 
 def _one_dimensional(name: str, array: np.ndarray) -> np.ndarray:
     if array.ndim != 1:
-        hint = f"; pass {name}[:, 0]" if array.ndim == 2 and array.shape[1] == 1 else ""
+        hint = ""
+        if array.ndim == 2 and array.shape[1] == 1:
+            hint = f"; pass {name}[:, 0]"
+        elif array.ndim == 2 and name == "y":
+            hint = "; several outputs need an sg.MultiOutputGP"
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}{hint}")
     return array
 
