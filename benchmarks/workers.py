@@ -1,9 +1,10 @@
-"""A process of several dies: `python -m benchmarks.workers` (a minute or two).
+"""A process of several dies: `python -m benchmarks.workers` (a few minutes, ten at most).
 
-Four processes read a stream in shares and fit it with a checkpoint. When the search is under way
-one of them is killed: the others must stop by themselves within the time of JAX's heartbeat, with a
-message, and all of them, started again, must go on from the checkpoint to the answer of processes
-that nobody killed. Both an ordinary process and the first one, which coordinates, are killed.
+Four processes read a stream in shares and fit it with a checkpoint. One of them is killed, before
+all have met or when the search is under way: the others must stop by themselves within a stated
+time, with a message, and all of them, started again, must go on from the checkpoint to the answer
+of processes that nobody killed. Both an ordinary process and the first one, which coordinates, are
+killed. No run may take longer than `LONGEST`, and one that does counts as a failure.
 """
 
 import argparse
@@ -19,21 +20,23 @@ from pathlib import Path
 from benchmarks.kills import commit, steps_in
 
 STORED = Path(__file__).parent.parent / "docs" / "workers-run.json"
-HEARTBEAT = 10  # seconds
+PATIENCE = 15  # seconds within which the others stop
+MEETING = 30  # the same before all have met
+LONGEST = 300  # seconds for a run
 PROCESSES = 4
 PROGRAM = """
 import sys, warnings
-import jax, numpy as np, stategp as sg
+import numpy as np, stategp as sg
 warnings.simplefilter("ignore")
-port, index, count, heartbeat = map(int, sys.argv[1:5])
-jax.distributed.initialize(f"localhost:{port}", num_processes=count, process_id=index,
-                           heartbeat_timeout_seconds=heartbeat)
+port, index, count, patience, meeting = map(int, sys.argv[1:6])
+sg.join_processes(f"localhost:{port}", count, index, patience=patience, meeting=meeting)
+print("met", flush=True)
 x = np.linspace(0, 400, 40_000)
 y = np.random.default_rng(0).poisson(np.exp(np.sin(x) + np.cos(x / 7))).astype(float)
 series = sg.stream([(x[i::16], y[i::16]) for i in range(16)], shortest=0.5)
-model = sg.GP(sg.kernels.Matern52() + sg.kernels.Cosine(period=6.0), "poisson")
-options = dict(checkpoint=sys.argv[5], every=0.2, resume=True) if sys.argv[5] else {}
-posterior = sg.fit(model, series, inducing=200, starts=3, progress=False, **options)
+model = sg.GP(sg.kernels.Matern52(), "poisson")
+options = dict(checkpoint=sys.argv[6], every=0.02, resume=True) if sys.argv[6] else {}
+posterior = sg.fit(model, series, inducing=200, progress=False, **options)
 if index == 0:
     print("answer", posterior.elbo.hex())
 """
@@ -47,7 +50,7 @@ def start(checkpoint: Path | None) -> list[subprocess.Popen]:
     return [
         subprocess.Popen(
             [sys.executable, "-c", PROGRAM]
-            + [str(v) for v in (port, index, PROCESSES, HEARTBEAT, checkpoint or "")],
+            + [str(v) for v in (port, index, PROCESSES, PATIENCE, MEETING, checkpoint or "")],
             **options,
         )
         for index in range(PROCESSES)
@@ -56,11 +59,15 @@ def start(checkpoint: Path | None) -> list[subprocess.Popen]:
 
 def ended(processes: list[subprocess.Popen]) -> list[tuple[str, str]]:
     """What they said; none may run for ever."""
-    try:
-        return [process.communicate(timeout=900) for process in processes]
-    finally:
-        for process in processes:
+    last = time.monotonic() + LONGEST
+    said = []
+    for process in processes:
+        try:
+            said.append(process.communicate(timeout=max(last - time.monotonic(), 1)))
+        except subprocess.TimeoutExpired:
             process.kill()
+            said.append(process.communicate())
+    return said
 
 
 def answer(said: list[tuple[str, str]]) -> str:
@@ -68,21 +75,27 @@ def answer(said: list[tuple[str, str]]) -> str:
     return lines[0] if lines else f"none: {said[0][1][-500:]}"
 
 
-def kill_one(victim: int, checkpoint: Path) -> dict:
-    """Kill it as soon as the checkpoint knows some steps."""
-    processes = start(checkpoint)
-    while steps_in(checkpoint) < 5 and all(p.poll() is None for p in processes):
-        time.sleep(0.1)
+def kill_one(victim: int, checkpoint: Path, *, early: bool) -> dict:
+    """Kill it at once, or as soon as the checkpoint knows some steps."""
+    processes, last = start(checkpoint), time.monotonic() + LONGEST
+    if early:
+        time.sleep(0.2)
+    while not early and steps_in(checkpoint) < 3 and time.monotonic() < last:
+        if any(p.poll() is not None for p in processes):
+            break
+        time.sleep(0.02)
     processes[victim].send_signal(signal.SIGKILL)
-    began = time.monotonic()
+    began, steps = time.monotonic(), steps_in(checkpoint)
     others = [p for number, p in enumerate(processes) if number != victim]
     said = ended(others)
+    processes[victim].communicate()
     return {
         "killed": victim,
+        "when": "before all had met" if early else "during the search",
+        "steps_in_checkpoint": steps,
         "seconds_until_all_stopped": round(time.monotonic() - began, 1),
-        "stopped": all(p.returncode != 0 for p in others),
-        "message": all("another task died" in err for _, err in said),
-        "steps_in_checkpoint": steps_in(checkpoint),
+        "stopped": all(p.returncode not in (0, -signal.SIGKILL) for p in others),
+        "message": all("Start all of them again" in err for _, err in said),
     }
 
 
@@ -91,17 +104,20 @@ def main() -> None:
     parser.add_argument("--store", action="store_true", help=f"write {STORED.name}")
     asked = parser.parse_args()
     expected, runs = answer(ended(start(None))), []
-    for victim in (1, 0):
+    print(expected, flush=True)
+    for victim, early in ((1, False), (0, False), (1, True), (0, True)):
         with tempfile.TemporaryDirectory() as folder:
             checkpoint = Path(folder, "checkpoint")
-            run = kill_one(victim, checkpoint)
+            run = kill_one(victim, checkpoint, early=early)
             run["the_same"] = answer(ended(start(checkpoint))) == expected
         runs.append(run)
         print(run, flush=True)
     if asked.store:
-        about = {"commit": commit(), "processes": PROCESSES, "heartbeat_seconds": HEARTBEAT}
+        about = {"commit": commit(), "processes": PROCESSES}
+        about |= {"patience_seconds": PATIENCE, "meeting_seconds": MEETING}
         STORED.write_text(json.dumps(about | {"runs": runs}, indent=1) + "\n")
-    sys.exit(not all(run["the_same"] and run["stopped"] for run in runs))
+    right = ("the_same", "stopped", "message")
+    sys.exit(not all(run[name] for run in runs for name in right))
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ DOORS = [
     "Holidays",
     "Parameter",
 ]
-RUNTIME = ["describe_runtime"]
+RUNTIME = ["describe_runtime", "join_processes"]
 EXPRESSIONS = ["parse_kernel", "write_kernel"]
 MODULES = [
     "chain",

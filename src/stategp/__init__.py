@@ -53,6 +53,7 @@ from stategp._posteriors import (
     Posterior,
     SpaceTimePosterior,
 )
+from stategp._runtime import join_processes
 from stategp._streams import Stream, stream, summarise
 from stategp.parameters import Parameter, fixed, parameter
 
@@ -120,6 +121,7 @@ __all__ = [
     "fit",
     "fit_many",
     "fixed",
+    "join_processes",
     "kernels",
     "likelihoods",
     "load",

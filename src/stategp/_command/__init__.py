@@ -5,7 +5,10 @@ import os
 import sys
 from typing import Any
 
+import jax
+
 from stategp._command._interrupts import INTERRUPTED, Interrupted, at_once, leave
+from stategp._runtime import end_at_once
 
 _NEEDED = ("typer", "rich", "pyarrow", "narwhals")
 
@@ -17,6 +20,8 @@ def main() -> None:
             code = _run()
     except KeyboardInterrupt:
         code = _fail("interrupted before the work was done", INTERRUPTED)
+    if code and jax.distributed.is_initialized():
+        end_at_once(code)
     if code == INTERRUPTED:
         leave(code)
     sys.exit(code)

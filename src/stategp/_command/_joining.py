@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import jax
 
-_HEARTBEAT = 30  # seconds without a sign of life after which the others stop
-_PARTING = 86_400  # seconds that those who are done first wait for the others
+from stategp._runtime import PATIENCE, join_processes
 
 
 class Joined(NamedTuple):
@@ -49,25 +48,13 @@ def join(
         )
     if any(value is None for value in told) and any(value is not None for value in told):
         raise ValueError("give all of --coordinator HOST:PORT, --process N and --processes N")
-    try:
-        jax.distributed.initialize(
-            coordinator,
-            num_processes=processes,
-            process_id=process,
-            heartbeat_timeout_seconds=_HEARTBEAT,
-            shutdown_timeout_seconds=_PARTING,
-        )
-    except ValueError as error:
-        raise ValueError(
-            f"no other processes were found ({error}): start this command with srun, mpirun or in "
-            "Kubernetes, or give --coordinator HOST:PORT, --process N and --processes N to each"
-        ) from None
+    join_processes(coordinator, processes, process)
     sys.stdout.flush()
     joined = Joined(jax.process_index(), jax.process_count(), os.dup(1))
     os.dup2(2, 1)
     print(
         f"process {joined.number} of {joined.of}; if one of them dies, the others stop within "
-        f"{_HEARTBEAT} s and all are to be started again",
+        f"{PATIENCE} s and all are to be started again",
         file=sys.stderr,
     )
     return joined

@@ -3,6 +3,7 @@
 from stategp._runtime._compilation import keep_compiled_programs
 from stategp._runtime._devices import spread_over_devices
 from stategp._runtime._interrupts import finishing_compilations, hearing
+from stategp._runtime._joining import PATIENCE, end_at_once, join_processes
 from stategp._runtime._keys import as_count, as_key
 from stategp._runtime._memory import make_room
 from stategp._runtime._progress import Progress
@@ -17,13 +18,16 @@ from stategp._runtime._tracing import at_once, is_traced, on_device, refuse_trac
 from stategp._runtime._writing import replacing
 
 __all__ = [
+    "PATIENCE",
     "Progress",
     "as_count",
     "as_key",
     "at_once",
+    "end_at_once",
     "finishing_compilations",
     "hearing",
     "is_traced",
+    "join_processes",
     "keep_compiled_programs",
     "least_size",
     "make_room",
