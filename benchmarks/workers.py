@@ -109,7 +109,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             checkpoint = Path(folder, "checkpoint")
             run = kill_one(victim, checkpoint, early=early)
-            run["the_same"] = answer(ended(start(checkpoint))) == expected
+            again = answer(ended(start(checkpoint)))
+            run["the_same"] = again == expected
+            if again != expected:
+                print(f"{again}, not {expected}", flush=True)
         runs.append(run)
         print(run, flush=True)
     if asked.store:

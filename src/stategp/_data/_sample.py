@@ -21,12 +21,19 @@ class Sample:
         if len(columns[0]) == 0:
             return
         hashes = _hashes(columns)
-        self.rows += len(hashes)
-        self.weight += float(np.sum(columns[3]))
-        self.digest = (self.digest + int(np.sum(hashes, dtype=np.uint64))) % 2**63
-        if self.columns:
+        digest = int(np.sum(hashes, dtype=np.uint64))
+        self.take_in(columns, hashes, len(hashes), float(np.sum(columns[3])), digest)
+
+    def take_in(
+        self, columns: list[np.ndarray], hashes: np.ndarray, rows: int, weight: float, digest: int
+    ) -> None:
+        """What another sample holds, and what it stands for."""
+        self.rows += rows
+        self.weight += weight
+        self.digest = (self.digest + digest) % 2**63
+        if self.columns and columns:
             columns = [np.append(a, b) for a, b in zip(self.columns, columns, strict=True)]
-        self.hashes, self.columns = np.append(self.hashes, hashes), columns
+        self.hashes, self.columns = np.append(self.hashes, hashes), columns or self.columns
         if len(self.hashes) > self.most:
             kept = np.argpartition(self.hashes, self.most)[: self.most]
             self.hashes = self.hashes[kept]

@@ -39,6 +39,7 @@ class Store:
 
     def __init__(self, columns: int, folder: Any = None, expected: int | None = None):
         self.columns, self.width, self.rows = columns, 0, 0
+        self.most = 0  # rows of the fullest store, where several processes keep one each
         self.where = Path(tempfile.gettempdir() if folder is None else folder)
         least = _BYTES * columns * (expected or 0)
         if least > shutil.disk_usage(self.where).free:
@@ -61,6 +62,11 @@ class Store:
         """Numbers to a row."""
         return 2 + self.columns * self.width
 
+    @staticmethod
+    def best_width(number: np.ndarray) -> int:
+        """The width of rows for observations in these stretches."""
+        return best_width(np.unique(number, return_counts=True)[1])
+
     def add(self, number: np.ndarray, columns: list[np.ndarray]) -> None:
         """Observations by the number of their stretch."""
         if len(number) == 0:
@@ -69,7 +75,7 @@ class Store:
         number = number[order]
         first = np.flatnonzero(np.append(True, np.diff(number) > 0))
         size = np.diff(np.append(first, len(number)))
-        self.width = self.width or best_width(size)
+        self.width = self.width or best_width(size)  # unless one was chosen
         layout = lay_out(Cells(first, size, first, first), self.width)
         cell = number[first][layout.cell]
         rows = [np.stack([cell, layout.filled], axis=1).astype(float)]
@@ -86,6 +92,7 @@ class Store:
                 raise
             raise self._full(_BYTES * self.floats * (self.rows + len(rows))) from error
         self.rows += len(rows)
+        self.most = max(self.most, self.rows)
 
     def _full(self, needed: int) -> OSError:
         return OSError(

@@ -13,6 +13,7 @@ from stategp._data._store import Store
 from stategp._data._stored_rows import Reader, StoredRows, part_shape
 from stategp._data._stretches import Occupied
 from stategp._data._views import InCells
+from stategp._runtime import mesh_of_processes, one_for_each_process
 from stategp.likelihoods import Likelihood
 
 
@@ -59,13 +60,12 @@ class Stored(Sampled):
         ends: tuple[Any, Any],
         beside: tuple[float | None, float | None],
     ) -> "Stored":
-        """Rows that were written, a sample of them, their stretches, the first and the last x."""
+        """Rows that were written, a sample of all, their stretches, the first and the last x."""
         _, _, origin = where.ends()
         x, y, extra, weights = cast(Any, sample.ordered())
         relative: Any = from_end_to_end(relative_inputs("x", x, origin), ends, origin)
-        return Stored(
-            relative, y, extra, weights, origin, where, sample.rows, sample.digest, store, beside
-        )
+        known = where, sample.rows, sample.digest, store, beside
+        return Stored(relative, y, extra, weights, origin, *known)
 
     def released(self) -> Sampled:
         """Without the rows, whose disk is given back."""
@@ -77,16 +77,18 @@ class Stored(Sampled):
         store = self.store
         store.reader = Reader(store, self.where.number, self.beside[0], likelihood.guess)
         given = [np.asarray(np.nan if value is None else value) for value in self.beside]
+        mesh = mesh_of_processes()
         view = StoredRows(
             cell_nodes=self.cell_nodes(),
             total_weight=jax.device_put(np.asarray(np.sum(np.asarray(self.weights)))),
             origin=self.origin,
-            handle=jax.device_put(np.asarray(store.handle)),
-            count=jax.device_put(np.asarray(store.rows)),
+            handle=one_for_each_process(store.handle, mesh),
+            count=one_for_each_process(store.rows, mesh),
             beside=jax.device_put(given),
             own=(self.beside[0] is None, self.beside[1] is None),
             width=store.width,
-            part=part_shape(store.rows, store.width),
+            part=part_shape(store.most, store.width),
+            mesh=mesh,
             latents=likelihood.latents,
         )
         return view, np.zeros(())

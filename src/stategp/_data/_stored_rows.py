@@ -1,6 +1,7 @@
 """Rows on disk as inference sees them: every pass reads them, part by part, in bounded memory.
 
-A compiled program asks for a part through a callback, which reads a file and does no more.
+A compiled program asks for a part through a callback, which reads a file and does no more. Where
+there are several processes, each has its own file, and the program adds up what they see.
 """
 
 from collections.abc import Callable
@@ -11,11 +12,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Int
 
 from stategp._data._packing import CACHED
 from stategp._data._store import Store
 from stategp._data._views import Expected, InCells, Latent, Rows
+from stategp._runtime import PROCESSES
 from stategp.likelihoods import Likelihood
 
 _READ = 2**18  # observations that are read together
@@ -56,35 +59,36 @@ class Reader(NamedTuple):
 class StoredRows(InCells):
     """Observations on disk, in rows of equal width, each row inside one stretch."""
 
-    handle: Int[Array, ""]  # of the store
-    count: Int[Array, ""]  # of its rows
+    handle: Int[Array, " processes"]  # of the store of each process
+    count: Int[Array, " processes"]  # of its rows
     beside: list[Float[Array, ""]]  # what is read beside y, and weights, where all are equal
     own: tuple[bool, bool] = eqx.field(static=True)  # whether each observation has its own instead
     width: int = eqx.field(static=True)
     part: tuple[int, int] = eqx.field(static=True)  # blocks that are read together, rows of each
     latents: int = eqx.field(static=True)
+    mesh: Mesh | None = eqx.field(static=True)  # of several processes
 
     def expected(
         self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
     ) -> Expected:
-        return self._sum(lambda rows, _: rows.expected(likelihood, mean, variance, clip=clip))
+        return self._sum(lambda rows, *_: rows.expected(likelihood, mean, variance, clip=clip))
 
     def expected_and_parameters(
         self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
     ) -> Expected:
         return self._sum(
-            lambda rows, _: rows.expected_and_parameters(likelihood, mean, variance, clip=clip)
+            lambda rows, *_: rows.expected_and_parameters(likelihood, mean, variance, clip=clip)
         )
 
     def parameter_slopes(self, likelihood: Likelihood, mean: Latent, variance: Latent) -> Any:
-        return self._sum(lambda rows, _: rows.parameter_slopes(likelihood, mean, variance))
+        return self._sum(lambda rows, *_: rows.parameter_slopes(likelihood, mean, variance))
 
     def start(self, likelihood: Likelihood, guess: Any, shift: Latent) -> tuple[Latent, Latent]:
         several = () if self.latents == 1 else (self.latents,)
         like = jax.ShapeDtypeStruct((*self.part, self.width, *several), float)
 
-        def look(rows: Rows, part: Array) -> tuple[Latent, Latent]:
-            pointed = jax.pure_callback(partial(_point, *self.part), like, self.handle, part)
+        def look(rows: Rows, handle: Array, part: Array) -> tuple[Latent, Latent]:
+            pointed = jax.pure_callback(partial(_point, *self.part), like, handle, part)
             return rows.start(likelihood, pointed, shift)
 
         return self._sum(look)
@@ -93,14 +97,14 @@ class StoredRows(InCells):
         """What is known without a pass."""
         return jnp.zeros(()) if likelihood.discrete else jnp.asarray(jnp.inf)
 
-    def _rows(self, part: Int[Array, ""]) -> Rows:
+    def _rows(self, handle: Int[Array, ""], part: Int[Array, ""]) -> Rows:
         blocks, block = self.part
         number = jax.ShapeDtypeStruct((blocks * block,), int)
         filled = jax.ShapeDtypeStruct(self.part, int)
         column = jax.ShapeDtypeStruct((*self.part, self.width), float)
         like = [number, filled, *[column] * (2 + sum(self.own))]
         read = partial(_read, *self.part)
-        cell, filled, t, y, *rest = jax.pure_callback(read, like, self.handle, part)
+        cell, filled, t, y, *rest = jax.pure_callback(read, like, handle, part)
         of_each = iter(rest)
         extra, weights = (
             next(of_each) if own else value
@@ -110,15 +114,40 @@ class StoredRows(InCells):
         where = self.cell_nodes, self.total_weight, nowhere
         return Rows(*where, cell, filled, t, y, extra, weights)
 
-    def _sum(self, look: Callable[[Rows, Int[Array, ""]], Any]) -> Any:
-        """The sum of what is seen of every part."""
+    def _sum(self, look: Callable[[Rows, Int[Array, ""], Int[Array, ""]], Any]) -> Any:
+        """The sum of what is seen of every part, in the stores of all processes."""
+        if self.mesh is None:
+            return self._own_sum(look, self.handle, self.count)
+
+        def all_of_them(handle: Int[Array, " one"], count: Int[Array, " one"]) -> Any:
+            return jax.lax.psum(self._own_sum(look, handle, count), PROCESSES)
+
+        there = PartitionSpec(PROCESSES)
+        everywhere = PartitionSpec()
+        share = jax.shard_map(
+            all_of_them,
+            mesh=self.mesh,
+            in_specs=(there, there),
+            out_specs=everywhere,
+            check_vma=False,  # callbacks do not say what differs between processes
+        )
+        return share(self.handle, self.count)
+
+    def _own_sum(
+        self, look: Callable[..., Any], handle: Int[Array, " one"], count: Int[Array, " one"]
+    ) -> Any:
+        """That of the store of one process."""
         blocks, block = self.part
-        parts = -(-self.count // (blocks * block))
-        like = jax.eval_shape(lambda part: look(self._rows(part), part), jnp.zeros((), int))
+        parts = -(-count[0] // (blocks * block))
+
+        def see(part: Int[Array, ""]) -> Any:
+            return look(self._rows(handle[0], part), handle[0], part)
+
+        like = jax.eval_shape(see, jnp.zeros((), int))
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
 
         def add(part: Int[Array, ""], total: Any) -> Any:
-            return jax.tree.map(jnp.add, total, look(self._rows(part), part))
+            return jax.tree.map(jnp.add, total, see(part))
 
         return jax.lax.fori_loop(0, parts, add, nothing)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from stategp._data import (
@@ -51,6 +52,11 @@ def observations(
             raise ValueError(f"{name} is a part of the {kind}: give it to {door} instead")
     if isinstance(x, Stream):
         stretches = x.stretches or _stretches_for(model, *x.ends())
+        if in_batches and jax.process_count() > 1:
+            raise ValueError(
+                "minibatches are drawn by one process, and there are several: leave batch_size "
+                "out, or fit in one process"
+            )
         if in_batches or not x.sums_suffice(model.likelihood):
             return x.stored(model.likelihood, stretches, show)
         x = x.summary(model.likelihood, stretches=stretches, progress=show)

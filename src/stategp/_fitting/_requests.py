@@ -45,8 +45,10 @@ from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
 from stategp._runtime import (
     Progress,
     finishing_compilations,
+    in_step,
     make_room,
     on_device,
+    on_this_process,
     refuse_traced,
 )
 from stategp.parameters import Parameter, map_parameters
@@ -143,10 +145,11 @@ def _series(model: GP, request: Request, settings: Settings, show: Progress) -> 
     if not isinstance(data, Stored):
         return _of_series(model, data, request, settings, show)
     try:
-        posterior = _of_series(model, data, request, settings, show)
+        with in_step():
+            posterior = _of_series(model, data, request, settings, show)
     finally:
         left = data.released()
-    return dataclasses.replace(posterior, data=left)
+    return dataclasses.replace(on_this_process(posterior), data=left)
 
 
 def _check_method(model: GP, data: Observations, settings: Settings) -> None:

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from stategp._inference._result import FitResult, Outcome
-from stategp._runtime import hearing, on_device
+from stategp._runtime import hearing, is_in_step, on_device
 
 Report = Callable[[int, float], None]
 
@@ -105,7 +105,10 @@ class Keeps(Protocol):
 
 
 def run(search: Search, report: Report, keeper: Keeps | None = None) -> FitResult:
-    """Search to the end, or until Ctrl-C; what was found is then `search.best`."""
+    """Search to the end, or until Ctrl-C; what was found is then `search.best`.
+
+    Of several processes that compute together one cannot go on alone: Ctrl-C ends it.
+    """
     watch = Watch(report)
     ended = None if keeper is None else keeper.enter(search, watch)
     if ended is not None:
@@ -114,7 +117,7 @@ def run(search: Search, report: Report, keeper: Keeps | None = None) -> FitResul
         with hearing():
             outcome = search.climb(watch)
     except KeyboardInterrupt:
-        if search.best is None:
+        if search.best is None or is_in_step():  # alone there is no way to the end
             if keeper is not None:
                 keeper.stop()
             raise

@@ -1,7 +1,15 @@
 """What running needs: compiled programs kept, few shapes, room in memory, progress, whole files."""
 
 from stategp._runtime._compilation import keep_compiled_programs
-from stategp._runtime._devices import spread_over_devices
+from stategp._runtime._devices import (
+    PROCESSES,
+    in_step,
+    is_in_step,
+    mesh_of_processes,
+    on_this_process,
+    one_for_each_process,
+    spread_over_devices,
+)
 from stategp._runtime._interrupts import finishing_compilations, hearing
 from stategp._runtime._joining import PATIENCE, end_at_once, join_processes
 from stategp._runtime._keys import as_count, as_key
@@ -19,6 +27,7 @@ from stategp._runtime._writing import replacing
 
 __all__ = [
     "PATIENCE",
+    "PROCESSES",
     "Progress",
     "as_count",
     "as_key",
@@ -26,12 +35,17 @@ __all__ = [
     "end_at_once",
     "finishing_compilations",
     "hearing",
+    "in_step",
+    "is_in_step",
     "is_traced",
     "join_processes",
     "keep_compiled_programs",
     "least_size",
     "make_room",
+    "mesh_of_processes",
     "on_device",
+    "on_this_process",
+    "one_for_each_process",
     "pad_inducing",
     "pad_last",
     "padded_blocks",

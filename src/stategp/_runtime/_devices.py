@@ -1,5 +1,8 @@
-"""Several devices in one process: rows of observations are divided among them."""
+"""Several devices: those of one process divide rows among them, several processes add up."""
 
+import contextlib
+import contextvars
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -23,3 +26,53 @@ def spread_over_devices(array: Any, axis: int) -> Any:
     parts[axis] = "rows"
     mesh = Mesh(np.array(devices), ("rows",))
     return jax.device_put(array, NamedSharding(mesh, PartitionSpec(*parts)))
+
+
+PROCESSES = "processes"  # the axis of their mesh
+
+
+def mesh_of_processes() -> Mesh | None:
+    """One device of each process, if there are several."""
+    if jax.process_count() == 1:
+        return None
+    first = {device.process_index: device for device in reversed(jax.devices())}
+    return Mesh(np.array([first[number] for number in sorted(first)]), (PROCESSES,))
+
+
+_in_step = contextvars.ContextVar("in step with others", default=False)
+
+
+@contextlib.contextmanager
+def in_step() -> Iterator[None]:
+    """Inside, what one process computes waits for the same of all others, if there are any."""
+    token = _in_step.set(jax.process_count() > 1)
+    try:
+        yield
+    finally:
+        _in_step.reset(token)
+
+
+def is_in_step() -> bool:
+    """Whether this process cannot go its own way."""
+    return _in_step.get()
+
+
+def one_for_each_process(value: int, mesh: Mesh | None) -> Any:
+    """An array with the number that each process gives; with no mesh there is one."""
+    own = np.array([value])
+    if mesh is None:
+        return jax.device_put(own)
+    return jax.make_array_from_process_local_data(
+        NamedSharding(mesh, PartitionSpec(PROCESSES)), own
+    )
+
+
+def on_this_process(tree: Any) -> Any:
+    """The same values, where arrays are on devices of all processes as arrays of this one alone."""
+
+    def copy(leaf: Any) -> Any:
+        if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+            return jax.device_put(np.asarray(leaf))
+        return leaf
+
+    return jax.tree.map(copy, tree)

@@ -20,7 +20,7 @@ PATIENCE = 30  # seconds without a sign of life after which a process counts as 
 MEETING = 300  # seconds that processes wait for one another at the beginning
 _IN_TIME = 0.8  # share of their patience after which JAX is to act
 _PARTING = 86_400  # those who are done first wait for the others
-_LAST_WAIT = 10  # those who failed see for so many seconds whether all others did, too
+_LAST_WAIT = 5  # those who failed see for so many seconds whether all others did, too
 
 
 def join_processes(
@@ -28,8 +28,8 @@ def join_processes(
     processes: int | None = None,
     process: int | None = None,
     *,
-    patience: float = PATIENCE,
-    meeting: float = MEETING,
+    patience: float | int = PATIENCE,
+    meeting: float | int = MEETING,
 ) -> None:
     """Make this process one of several that share the reading of a stream.
 
@@ -87,7 +87,7 @@ def join_processes(
     sys.excepthook = partial(_fail, sys.excepthook)
 
 
-def _seconds(name: str, value: float) -> int:
+def _seconds(name: str, value: float | int) -> int:
     if not value >= 1:
         raise ValueError(f"{name} must be 1 second or more, got {value}")
     return round(value)

@@ -1,7 +1,7 @@
 """Several processes, started by JAX's own runtime (`jax.distributed.initialize`).
 
-Each reads its share, and what they found is exchanged: all end with the same sums, and then fit
-the same model. An error in one of them is an error in all.
+Each reads its share, and what they found is exchanged: all end with the same sums, or know the same
+of the rows that each keeps, and then fit the same model. An error in one is an error in all.
 """
 
 import tempfile
@@ -37,8 +37,17 @@ def together(read: Callable[[], Summary]) -> Summary:
     """The sum of what all processes read."""
     if jax.process_count() == 1:
         return read()
+    messages = shared(lambda: _written(read()))
+    total: Summary = sum(_read(message) for message in messages)  # type: ignore[assignment]
+    return total
+
+
+def shared(read: Callable[[], bytes]) -> list[bytes]:
+    """What every process has to say, in order; an error in one of them is one in all."""
+    if jax.process_count() == 1:
+        return [read()]
     try:
-        own = bytes([_FINE]) + _written(read())
+        own = bytes([_FINE]) + read()
         failure: Exception | None = None
     except Exception as error:  # the others wait for this process: they must be told
         own, failure = bytes([_FAILED]) + str(error).encode(), error
@@ -49,8 +58,7 @@ def together(read: Callable[[], Summary]) -> Summary:
         if message[0] == _FAILED:
             reason = message[1:].decode()
             raise RuntimeError(f"process {process} could not read its share: {reason}")
-    total: Summary = sum(_read(message[1:]) for message in messages)  # type: ignore[assignment]
-    return total
+    return [message[1:] for message in messages]
 
 
 def _exchanged(own: bytes) -> list[bytes]:

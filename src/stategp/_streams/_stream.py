@@ -123,15 +123,14 @@ class Stream:
         return not likelihood.variance.learned and float(likelihood.variance) == 0
 
     def stored(self, likelihood: Likelihood, stretches: Stretches, progress: Any = None) -> Stored:
-        """All rows, on disk; the caller gives the disk back (`released`)."""
-        if own_share().every > 1:
-            raise ValueError(
-                "several processes share the reading of likelihoods with sums only (Gaussian, "
-                "counts, labels, durations; without batch_size): fit this one in one process"
-            )
+        """All rows, on disk; the caller gives the disk back (`released`).
+
+        Several processes keep their share each.
+        """
         self._begin(likelihood)
         watch = _Watch(self._source, Progress.of(progress))
-        where = self._scratch, self._source.rows
+        rows = self._source.rows
+        where = self._scratch, None if rows is None else rows // own_share().every
         with contextlib.closing(ahead(self._gathered(likelihood))) as batches:
             return keep(batches, self._roles, likelihood, stretches, *where, watch)
 

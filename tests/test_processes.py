@@ -1,0 +1,196 @@
+"""Several processes that share a stream: the answer of one; what happens when one of them ends."""
+
+import signal
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import stategp as sg
+from stategp._command import main
+from stategp._runtime import join_processes
+from tests.pages import ROOT
+
+PREPARE = """
+import os, signal, sys, time
+import numpy as np, stategp as sg
+
+port, index, count = map(int, sys.argv[1:4])
+sg.join_processes(f"localhost:{port}", count, index, patience=5, meeting=250)
+rng = np.random.default_rng(0)
+x = rng.uniform(0, 20, 400)
+y = np.sin(x) + 0.1 * rng.standard_normal(len(x))
+
+def stream(pieces, y=y):
+    parts = np.array_split(np.arange(len(x)), pieces)
+    return sg.stream([(x[rows], y[rows]) for rows in parts], shortest=2.0)
+
+def kernel():
+    return sg.kernels.Matern32(lengthscale=2.0)
+"""
+
+FOUR = """
+whole = sg.summarise(x, y, shortest=2.0)
+total = sg.summarise(stream(8))
+np.testing.assert_allclose(total.sums.plain, whole.sums.plain, rtol=1e-12, atol=1e-12)
+model = sg.GP(kernel(), sg.likelihoods.Gaussian(variance=0.1))
+shared, alone = (sg.fit(model, data, inducing=16, progress=False) for data in (stream(8), whole))
+assert abs(shared.elbo / alone.elbo - 1) < 1e-9
+for one, other in zip(shared.marginals, alone.marginals, strict=True):
+    np.testing.assert_allclose(one.mean, other.mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-9, atol=1e-9)
+print("same", total.rows, flush=True)
+if index == 3:
+    raise ValueError("mine alone")
+time.sleep(100)
+"""
+
+TWO = """
+bad = y.copy()
+bad[399] = np.inf
+for likelihood in (sg.likelihoods.Gaussian(), sg.likelihoods.StudentT()):  # sums, rows
+    try:
+        sg.condition(sg.GP(kernel(), likelihood), stream(8, bad), inducing=16)
+    except (ValueError, RuntimeError) as error:
+        print(type(error).__name__, error)
+model = sg.GP(kernel(), sg.likelihoods.StudentT(df=4.0, scale=0.3))
+try:
+    sg.fit(model, stream(8), inducing=16, batch_size=10)
+except ValueError as error:
+    print(error)
+for pieces in (8, 1):  # of one piece, the second process has nothing
+    posterior = sg.condition(model, stream(pieces), inducing=16)
+    print("bound", pieces, posterior.elbo, posterior.data.observed, flush=True)
+if index == 0:
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(100)
+"""
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return str(free.getsockname()[1])
+
+
+def run_together(commands):
+    """What each of some processes said, and how it ended."""
+    options = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen([sys.executable, *command], **options) for command in commands]
+    try:
+        said = [process.communicate(timeout=300) for process in started]
+        return [(*words, process.returncode) for words, process in zip(said, started, strict=True)]
+    finally:
+        for process in started:
+            process.kill()
+
+
+def run_program(text, count):
+    port = free_port()
+    return run_together(
+        [["-c", PREPARE + text, port, str(index), str(count)] for index in range(count)]
+    )
+
+
+def test_four_processes_give_the_answer_of_one_and_end_when_one_fails():
+    said = run_program(FOUR, 4)
+    assert all("same 400" in out for out, _, _ in said), said
+    assert "ValueError: mine alone" in said[3][1]
+    assert "has ended before it was done" not in said[3][1]
+    assert said[3][2] == 1
+    for out, err, code in said[:3]:
+        assert code not in (0, -signal.SIGKILL), (out, err)
+        assert "another process died and this one could not go on" in err
+
+
+def test_two_processes_keep_rows_on_disk_and_end_when_the_first_is_killed():
+    said = run_program(TWO, 2)
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 20, 400)
+    y = np.sin(x) + 0.1 * rng.standard_normal(len(x))
+    kernel = sg.kernels.Matern32(lengthscale=2.0)
+    model = sg.GP(kernel, sg.likelihoods.StudentT(df=4.0, scale=0.3))
+    expected = sg.condition(model, sg.stream([(x, y)], shortest=2.0), inducing=16).elbo
+    for out, _, _ in said:
+        bounds = [line.split()[2:] for line in out.splitlines() if line.startswith("bound")]
+        assert [float(bound) for bound, _ in bounds] == pytest.approx([expected] * 2, rel=1e-9)
+        assert [rows for _, rows in bounds] == ["400", "400"]
+        assert "minibatches are drawn by one process" in out
+    assert said[0][0].count("RuntimeError process 1 could not read its share") == 2, said
+    assert said[1][0].count("ValueError batch 7") == 2, said
+    assert said[0][2] == -signal.SIGKILL
+    assert said[1][2] not in (0, -signal.SIGKILL)
+    assert "process 1 of 2 has ended before it was done" in said[1][1]
+    assert "Start all of them again" in said[1][1]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"processes": 2}, "give all of coordinator"),
+        ({"patience": 0}, "patience must be 1 second or more, got 0"),
+        ({"meeting": float("nan")}, "meeting must be 1 second or more"),
+    ],
+)
+def test_what_cannot_be_joined_is_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        join_processes(**given)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """The command in this process."""
+
+    def command(*arguments):
+        monkeypatch.setattr("sys.argv", ["stategp", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code
+
+    return command
+
+
+def test_the_command_takes_several_processes(tmp_path, run):
+    pq, pa = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    x = np.random.default_rng(0).uniform(0, 20, 300)
+    (tmp_path / "data").mkdir()
+    table = pa.table({"t": x, "v": np.sin(x) + 0.1 * np.cos(40 * x)})
+    pq.write_table(table, tmp_path / "data" / "part.parquet", row_group_size=50)
+    folder = str(tmp_path / "data")
+    given = ["fit", folder, "--time", "t", "--target", "v", "--kernel", "matern32(2)"]
+    given += ["--inducing", "10", "--max-steps", "2"]
+    join = ["--distributed", "--coordinator", f"localhost:{free_port()}", "--processes", "2"]
+    files = [tmp_path / name for name in ("none.stategp", "two.stategp", "one.stategp")]
+    said = run_together(
+        [
+            ["-m", "stategp", *given, *join, "--process", str(number), "--output", str(path)]
+            for number, path in zip((1, 0), files, strict=False)
+        ]
+    )
+    assert files[1].exists(), said
+    assert not files[0].exists()
+    assert "process 1 of 2; if one of them dies" in said[0][1]
+    assert said[0][0] == ""
+    assert [code for _, _, code in said] == [0, 0]
+    assert run(*given, "--output", files[2]) == 0
+    two, one = (sg.load(path).posterior for path in files[1:])
+    assert two.elbo == pytest.approx(one.elbo, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--process", "1"], "belong to --distributed"),
+        (["--distributed", "--process", "1"], "give all of"),
+        (["--distributed"], "no other processes were found"),
+    ],
+)
+def test_processes_that_find_nobody_say_so(options, words, tmp_path, run, capsys, monkeypatch):
+    def nobody(*_, **__):
+        raise ValueError("coordinator_address should be defined.")
+
+    monkeypatch.setattr("jax.distributed.initialize", nobody)  # this process computes already
+    assert run("fit", tmp_path, *options) != 0
+    assert words in capsys.readouterr().err
