@@ -106,6 +106,7 @@ DEFAULTS = [
     kernels.Matern72(),
     kernels.Oscillator(),
     kernels.Periodic(),
+    kernels.DivergenceFreeOscillator(),
     kernels.QuasiPeriodic(),
     kernels.Harmonic(),
     kernels.SquaredExponential(),

@@ -28,6 +28,7 @@ def story() -> Story:
         (k.Cosine(period=7.0), Cycle(7.0, False)),
         (k.Periodic(period=24.0), Cycle(24.0, False)),
         (k.QuasiPeriodic(period=24.0), Cycle(24.0, True)),
+        (k.DivergenceFreeOscillator(period=24.0), Cycle(24.0, True)),
         (k.Harmonic(weights=[1.0, 0.5], frequency=4.0, lengthscale=9.0), Cycle(0.25, True)),
         (k.Cosine(period=7.0) + k.Cosine(period=3.5) + k.Constant(), Cycle(7.0, False)),
         (k.Cosine(period=7.0) + k.Cosine(period=3.0), None),

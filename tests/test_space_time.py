@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import kernels as sklearn_kernels
 
 import stategp as sg
+from stategp._models import _space_time
 from tests.dense import state_covariances
 from tests.dense_inference import quadrature, variational
 
@@ -214,6 +215,30 @@ def test_minibatches_and_places_by_number():
     assert found.inducing_places.shape == (2, 2)
 
 
+def test_places_by_what_they_explain(tmp_path):
+    """As many as the lengthscale takes, the one that was given or the one that is learned."""
+    line = np.arange(20.0)
+    y = np.sin(1.2 * line + 0.4 * np.arange(8.0)[:, None])
+    y = y + 0.1 * np.random.default_rng(6).standard_normal(y.shape)
+    first = sg.spatial.Matern32(lengthscale=sg.parameter(5.0))
+    free = sg.SpaceTimeGP(first, sg.kernels.Matern12(), places=0.95)
+    fixed = sg.condition(free, (np.arange(8.0), line[:, None]), y)
+    fitted = sg.fit(free, (np.arange(8.0), line[:, None]), y)
+    assert len(fixed.inducing_places) < 10 <= len(fitted.inducing_places)
+    assert fixed.explained >= 0.95
+    assert fitted.explained >= 0.95
+    fitted.save(tmp_path / "field")
+    again = sg.load(tmp_path / "field")
+    assert again.model.share == 0.95
+    assert again.elbo == fitted.elbo
+
+
+def test_places_that_cannot_explain_enough_are_reported(monkeypatch):
+    monkeypatch.setitem(_space_time.MOST_CHOSEN, "joint", 2)
+    with pytest.warns(UserWarning, match=r"2 inducing places explain 0\.\d+ of the variance"):
+        sg.condition(model(places="auto"), (TIMES, SITES), GRID)
+
+
 def test_longitude_and_latitude_and_data_frames():
     pd = pytest.importorskip("pandas")
     where = np.column_stack([RNG.uniform(170, 190, 12), RNG.uniform(-10, 10, 12)])
@@ -275,6 +300,7 @@ def make(**changes):
         ({"space": sg.kernels.Matern32()}, "a kernel over space"),
         ({"places": 0}, "at least 1"),
         ({"places": 2.5}, "the number of inducing places"),
+        ({"places": "many"}, "the number of inducing places"),
         ({"places": np.zeros((0, 2))}, "places is empty"),
         ({"q": "mean-field"}, "'joint'"),
         ({"likelihood": sg.likelihoods.HeteroscedasticGaussian()}, "one latent function"),

@@ -169,3 +169,22 @@ def test_places_are_checked(places, words):
         k.choose_places(places, 2)
     with pytest.raises(ValueError, match="the latitude of row 0 is 120"):
         k.choose_places([[10.0, 120.0]], 2, metric="chordal")
+
+
+def test_places_that_explain_a_share_leave_what_a_dense_gp_leaves():
+    places = np.random.default_rng(3).uniform(0, 4, size=(60, 2))
+    rows = np.concatenate([places, places[:20]])  # some are observed twice
+    kernel = sg.spatial.Matern32(lengthscale=2.0)
+    chosen = sg.spatial.places_explaining(kernel, rows, 0.95)
+
+    def left(anchors):
+        dense = sklearn_kernels.Matern(2.0, nu=1.5)
+        cross = dense(rows, anchors)
+        return np.mean(1 - np.sum(cross * np.linalg.solve(dense(anchors), cross.T).T, axis=1))
+
+    assert left(chosen) <= 0.05 < left(chosen[:-1])
+    assert len(chosen) < 40
+    assert len(sg.spatial.places_explaining(kernel, rows, 0.95, most=3)) == 3
+    assert len(sg.spatial.places_explaining(kernel, rows[:1].repeat(3, axis=0), 0.5)) == 1
+    with pytest.raises(ValueError, match="share must lie between 0 and 1"):
+        sg.spatial.places_explaining(kernel, rows, 1.0)

@@ -1,101 +1,105 @@
 """Trees in a rainforest: counts on a grid, one side taken as time and the other as space.
 
     stategp-experiments rainforest [--columns 20 50] [--folds 10] [--places 25] [--quick]
-        [--q joint] [--output experiments/results]
+        [--q joint] [--from FOLDER] [--output experiments/results]
 
 Counts of one species in a grid of 200 cells along 1000 m and so many along 500 m; Poisson,
 Matérn-3/2 in both directions, hyperparameters learned from variance 1 and lengthscales of 10 m.
 Prints the NLPD of the cells left out and the seconds that a step of q takes, draws the intensity.
+`--from` takes what single runs (`python -m stategp_experiments.rainforest_run`) have written.
 """
 
 import argparse
-import time
-import warnings
+import math
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
 import stategp as sg
 from stategp_experiments import studies
+from stategp_experiments.rainforest_run import SIDES, one
+
+STEPS = 6
+OF_A_GRID = ("rows", "columns", "places", "q")
 
 
-def model(places, q: str) -> sg.SpaceTimeGP:
-    return sg.SpaceTimeGP(
-        sg.spatial.Matern32(lengthscale=10.0),
-        sg.kernels.Matern32(variance=1.0, lengthscale=10.0),
-        "poisson",
-        places=places,
-        q=q,
+def gathered(rows: list[dict]) -> list[dict]:
+    """Single runs as one row for each grid and model: folds in order, means, standard errors."""
+    groups = defaultdict(list)
+    for row in rows:
+        groups[tuple(row[name] for name in OF_A_GRID)].append(row)
+    found = []
+    for key, runs in sorted(groups.items()):
+        row = dict(zip(OF_A_GRID, key, strict=True))
+        folds = sorted((run for run in runs if "fold" in run), key=lambda run: run["fold"])
+        if folds:
+            row |= {"folds": [run["fold"] for run in folds], "nlpd": [run["nlpd"] for run in folds]}
+            row |= {
+                name: float(np.mean([run[name] for run in folds]))
+                for name in ("explained", "lengthscale in space", "lengthscale in time", "variance")
+            }
+            row["converged"] = all(run["converged"] for run in folds)
+        for run in runs:
+            row |= {n: run[n] for n in ("seconds per step", "gigabytes", "map") if n in run}
+        found.append(row)
+    return found
+
+
+def mean_and_error(scores: list[float]) -> tuple[float, float]:
+    """The mean over folds and its standard error (NaN for a single one)."""
+    spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else math.nan
+    return float(np.mean(scores)), spread / math.sqrt(len(scores))
+
+
+def line(row: dict) -> str:
+    mean, error = mean_and_error(row["nlpd"]) if "nlpd" in row else (math.nan, math.nan)
+    return (
+        f"{row['rows']:5d} × {row['columns']:<4d} {row['places']:6d}  {row['q']:8}"
+        f"{len(row.get('folds', [])):5d}  {mean:.4f} ± {error:.4f} "
+        f"{row.get('seconds per step', math.nan):17.3f}"
     )
 
 
-def anchors(columns: int, most: int) -> np.ndarray:
-    """The middles of the cells along the short side, or fewer at equal distances."""
-    count = min(columns, most)
-    return (np.arange(count) + 0.5) * 500 / count
-
-
-def seconds_per_step(fitted: sg.SpaceTimePosterior, x, y) -> float:
-    """Of the natural gradient, from two runs of different lengths."""
-    took = []
-    for steps in (1, 1, 5):  # the first compiles
-        began = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", sg.NotConvergedWarning)
-            sg.condition(fitted.model, x, y, max_steps=steps)
-        took.append(time.perf_counter() - began)
-    return (took[2] - took[1]) / 4
-
-
-def study(columns: int, options: argparse.Namespace) -> tuple[dict, sg.SpaceTimePosterior]:
-    data = sg.data.rainforest(columns, rows=options.rows)
-    shape = model(anchors(columns, options.places), options.q)
-    scores, steps = [], []
-    for fold in data.folds[: options.folds]:
-        keep = np.setdiff1d(np.arange(len(data.y)), fold)
-        fitted = sg.fit(shape, data.x[keep], data.y[keep])
-        density = np.asarray(fitted.log_density(data.x[fold], data.y[fold]))
-        scores.append(-float(density.mean()))
-        steps.append(seconds_per_step(fitted, data.x[keep], data.y[keep]))
-        print(f"  {columns} columns, fold {len(scores)}: NLPD {scores[-1]:.4f}", flush=True)
-    kernels = fitted.model
-    numbers = {
-        "rows": options.rows,
-        "columns": columns,
-        "places": len(fitted.inducing_places),
-        "q": options.q,
-        "folds": len(scores),
-        "nlpd": scores,
-        "seconds per step": steps,
-        "explained": fitted.explained,
-        "lengthscale in space": float(kernels.space.lengthscale),
-        "lengthscale in time": float(kernels.time.lengthscale),
-        "variance": float(kernels.time.variance),
-    }
-    return numbers, fitted
-
-
-def picture(columns: int, fitted: sg.SpaceTimePosterior, path: Path) -> None:
-    data = sg.data.rainforest(columns, rows=fitted.states)
-    along, across = np.linspace(2.5, 997.5, 200), np.linspace(2.5, 497.5, 100)
-    seen = fitted.map(along, across)
-    figure, axes = studies.plt.subplots(3, 1, figsize=(8, 9.5), layout="constrained")
-    cell = 1000 / data.shape[0] * 500 / data.shape[1]
-    intensity = np.exp(seen.mean + seen.sd**2 / 2) / cell * 1e4
+def picture(row: dict, folder: Path, path: Path) -> None:
+    data = sg.data.rainforest(row["columns"], rows=row["rows"])
+    with np.load(folder / row["map"]) as seen:
+        mean, sd = seen["mean"].astype(float), seen["sd"].astype(float)
+    cell = math.prod(SIDES) / math.prod(data.shape)
+    intensity = np.exp(mean + sd**2 / 2) / cell * 1e4
     counted = data.y.reshape(data.shape) / cell * 1e4
-    titles = ["counted", "intensity", "standard deviation of its logarithm"]
-    for axis, image, title in zip(axes, [counted, intensity, seen.sd], titles, strict=True):
-        most = np.quantile(image, 0.995)
+    most = np.quantile(intensity, 0.998)
+    figure, axes = studies.plt.subplots(3, 1, figsize=(7.5, 9.6), layout="constrained")
+    panels = [
+        (counted, "counted", "viridis", 0.0, most, "trees per hectare"),
+        (intensity, "intensity", "viridis", 0.0, most, "trees per hectare"),
+        (sd, "standard deviation of its logarithm", "magma", None, None, ""),
+    ]
+    for axis, (image, title, colours, low, high, label) in zip(axes, panels, strict=True):
         drawn = axis.imshow(
-            image.T, origin="lower", extent=(0, 1000, 0, 500), vmin=0 if image is not seen.sd
-            else None, vmax=most, cmap="magma" if image is seen.sd else "viridis",
-            interpolation="nearest",
+            image.T, origin="lower", extent=(0, SIDES[0], 0, SIDES[1]), vmin=low, vmax=high,
+            cmap=colours, interpolation="nearest",
         )  # fmt: skip
-        figure.colorbar(drawn, ax=axis, label="" if image is seen.sd else "trees per hectare")
+        figure.colorbar(drawn, ax=axis, label=label, extend="max" if high else "neither", pad=0.02)
         axis.set_title(title, loc="left")
         axis.set_ylabel("m")
-    axes[-1].set_xlabel("m")
+    axes[-1].set_xlabel("m, taken as time")
     studies.save(figure, path)
+
+
+def runs(options: argparse.Namespace) -> list[dict]:
+    """Every fold, the time of a step and the map of each grid, one after another."""
+    found = []
+    for columns in options.columns:
+        grid = {"rows": options.rows, "columns": columns, "places": options.places, "q": options.q}
+        nothing = {"fold": None, "steps": None, "map": False}
+        out = options.output / f"rainforest-{columns}.json"
+        tasks = [{"fold": fold} for fold in range(options.folds)]
+        for task in [*tasks, {"steps": STEPS}, {"map": True}]:
+            found.append(one(argparse.Namespace(**grid, **(nothing | task), out=out)))
+            if "nlpd" in found[-1]:
+                print(f"  fold {task['fold']}: NLPD {found[-1]['nlpd']:.4f}", flush=True)
+    return found
 
 
 def main(arguments: list[str]) -> None:
@@ -105,19 +109,17 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--folds", type=int, default=10, help="how many of ten (%(default)s)")
     parser.add_argument("--places", type=int, default=25, help="at most (%(default)s)")
     parser.add_argument("--q", choices=["joint", "product"], default="joint")
+    parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER")
     options = parser.parse_args(arguments)
     if options.quick:
         options.columns, options.rows, options.folds, options.places = [5], 12, 1, 3
-    print("columns  places  NLPD            seconds per step")
-    results = []
-    for columns in options.columns:
-        numbers, fitted = study(columns, options)
-        results.append(numbers)
-        scores, steps = np.asarray(numbers["nlpd"]), np.asarray(numbers["seconds per step"])
-        print(
-            f"{columns:7d} {numbers['places']:7d}  {scores.mean():.4f} ± {scores.std():.4f} "
-            f"{steps.mean():9.3f}",
-            flush=True,
-        )
-        picture(columns, fitted, options.output / f"rainforest-{columns}.png")
-        studies.write(results, options.output / "rainforest.json")
+    options.output.mkdir(parents=True, exist_ok=True)
+    rows, about = studies.collect(options.source) if options.source else (runs(options), None)
+    results = gathered(rows)
+    print("cells        places  q        folds  NLPD             seconds per step")
+    print(*map(line, results), sep="\n")
+    studies.write(results, options.output / "rainforest.json", about)
+    for row in results:
+        if "map" in row:
+            name = f"rainforest-{row['rows']}x{row['columns']}.png"
+            picture(row, options.source or options.output, options.output / name)

@@ -3,8 +3,9 @@
 import json
 
 import numpy as np
+import pytest
 
-from stategp_experiments import rainforest
+from stategp_experiments import rainforest, rainforest_run
 
 
 def test_a_small_forest(tmp_path, monkeypatch, capsys):
@@ -15,6 +16,32 @@ def test_a_small_forest(tmp_path, monkeypatch, capsys):
     rainforest.main(["--quick", "--output", str(tmp_path / "out")])
     assert "seconds per step" in capsys.readouterr().out
     (found,) = json.loads((tmp_path / "out" / "rainforest.json").read_text())["results"]
-    assert (found["rows"], found["columns"], found["places"], found["folds"]) == (12, 5, 3, 1)
+    assert (found["rows"], found["columns"], found["places"], found["folds"]) == (12, 5, 3, [0])
     assert 1 < found["nlpd"][0] < 4  # counts of three or four trees
-    assert (tmp_path / "out" / "rainforest-5.png").exists()
+    assert found["seconds per step"] > 0
+    assert (tmp_path / "out" / "rainforest-12x5.png").exists()
+
+    single = ["--rows", "12", "--columns", "5", "--places", "3", "--fold", "0"]
+    rainforest_run.main([*single, "--out", str(tmp_path / "runs" / "0.json")])
+    rainforest.main(["--from", str(tmp_path / "runs"), "--output", str(tmp_path / "collected")])
+    (again,) = json.loads((tmp_path / "collected" / "rainforest.json").read_text())["results"]
+    assert again["nlpd"] == pytest.approx(found["nlpd"], rel=1e-9)
+
+
+def test_folds_of_single_runs_become_one_row():
+    grid = {"rows": 200, "columns": 20, "places": 20}
+    learned = {
+        "explained": 0.9, "lengthscale in space": 1.0, "lengthscale in time": 2.0, "variance": 3.0,
+        "converged": True,
+    }  # fmt: skip
+    runs = [
+        grid | learned | {"q": "product", "fold": 1, "nlpd": 4.0},
+        grid | {"q": "joint", "seconds per step": 0.5},
+        grid | learned | {"q": "product", "fold": 0, "nlpd": 2.0, "variance": 5.0},
+    ]
+    joint, product = rainforest.gathered(runs)
+    assert joint["seconds per step"] == 0.5
+    assert "nlpd" not in joint
+    assert product["nlpd"] == [2.0, 4.0]
+    assert product["variance"] == 4.0
+    assert rainforest.mean_and_error(product["nlpd"]) == (3.0, 1.0)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import mpmath
 import numpy as np
+from scipy.linalg import expm
 from sklearn.gaussian_process.kernels import ExpSineSquared, Matern
 
 import stategp as sg
@@ -241,6 +242,21 @@ def exponentially_generated(N: np.ndarray, R: np.ndarray, variance: float) -> Ca
     )
 
 
+def divergence_free(variance: float, period: float, lengthscale: float) -> Case:
+    """The six coupled equations as BayesNewton writes them."""
+    coupling = np.array([[0.5, -1, 0.5], [-1, 0.5, -1], [0.5, -1, 0.5]]) / math.sqrt(lengthscale)
+    N, frequency = np.kron(coupling, np.eye(2)), 2 * math.pi / period
+    F = -N @ N.T / 2 - np.kron(np.eye(3), [[0, -frequency], [frequency, 0]])
+    kernel = sg.kernels.DivergenceFreeOscillator(
+        variance=variance, period=period, lengthscale=lengthscale
+    )
+
+    def reference(lags: Lags) -> np.ndarray:
+        return np.array([variance * expm(F * lag)[0, 0] for lag in lags])
+
+    return Case(kernel, np.abs(np.linalg.eigvals(F)).max(), reference, (lengthscale,))
+
+
 def wiener(diffusivity: float, start: float) -> Case:
     kernel = sg.kernels.Wiener(diffusivity=diffusivity, start=start)
     rate = diffusivity / (2 * start)
@@ -307,6 +323,7 @@ PERIODIC = {
     "cosine": cosine(0.8, 3.0),
     "periodic": periodic(1.2, 2.0, 1.5),
     "harmonic": harmonic(np.array([1.0, 0.5, 0.25]), 3.0, 0.4),
+    "divergence-free": divergence_free(1.2, 2.0, 3.0),
     "quasi-periodic 1/2": quasi_periodic(1.2, 2.0, 4.0, 7.0, "matern12"),
     "quasi-periodic 3/2": quasi_periodic(1.2, 2.0, 4.0, 7.0, "matern32"),
     "quasi-periodic 5/2": quasi_periodic(1.2, 2.0, 4.0, 7.0, "matern52"),

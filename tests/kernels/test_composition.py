@@ -34,6 +34,7 @@ PARAMETERS = {
     kernels.Matern72: ("variance", "lengthscale"),
     kernels.Oscillator: ("variance", "period", "quality"),
     kernels.Periodic: ("variance", "period", "lengthscale"),
+    kernels.DivergenceFreeOscillator: ("variance", "period", "lengthscale"),
     kernels.QuasiPeriodic: ("variance", "period", "lengthscale", "decay"),
     kernels.Harmonic: ("weights", "frequency", "lengthscale"),
     kernels.SquaredExponential: ("variance", "lengthscale"),

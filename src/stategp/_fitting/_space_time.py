@@ -1,6 +1,7 @@
 """A model over space and time: what its methods are given, and how a request becomes one."""
 
 import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,21 @@ from stategp._data import Observations, observe_in_space, packed_rows, place_ind
 from stategp._fitting._mixed import MixedTask
 from stategp._fitting._settings import Settings
 from stategp._fitting._task import check_noise
-from stategp._inference import Limits, search_limits, space_time_scales, starting_space_time
+from stategp._inference import (
+    Limits,
+    Outcome,
+    search_limits,
+    space_time_scales,
+    starting_space_time,
+)
 from stategp._models import SpaceTimeGP, Spots
 from stategp._posteriors import SpaceTimePosterior
 from stategp._runtime import Progress, on_device, pad_last, padded_size
 from stategp.spatial import check_coordinates
 
 MOST = 256  # inducing times by default, if there are as many distinct ones
+_LEAST = 10  # places to learn from, if they are chosen by a share: fewer see no details
+_ROUNDS = 3  # of learning again with more places
 _FEW = 32  # inducing times from which on at most an eighth is added: their states are large
 
 
@@ -60,8 +69,8 @@ def space_time_posterior(
 ) -> SpaceTimePosterior:
     """The answer to a request."""
     data, places = _observed(model, request)
-    placed = model.placed(places, seed=settings.seed)
-    start = request.open(placed, lambda: starting_space_time(placed, data, places))
+    opened = request.open(model, lambda: starting_space_time(model, data, places))
+    start = opened.placed(places, seed=settings.seed, least=_LEAST if request.learn else 1)
     check_noise(start, data.extra)
     settings.method.check(start, data)
     request.open_checkpoint(settings, (data, places))
@@ -70,8 +79,37 @@ def space_time_posterior(
     task = SpaceTimeTask.around(start, data, places, inducing, settings, show)
     posterior: SpaceTimePosterior = settings.method.learn([start], task, None)
     if not request.learn:
-        return dataclasses.replace(posterior, model=posterior.model.like(placed))
-    return _in_modes_again(posterior, task)
+        posterior = dataclasses.replace(posterior, model=posterior.model.like(model))
+    else:
+        posterior = _with_places_enough(_in_modes_again(posterior, task), task)
+    _check_share(posterior)
+    return posterior
+
+
+def _with_places_enough(posterior: SpaceTimePosterior, task: SpaceTimeTask) -> SpaceTimePosterior:
+    """More places if those chosen at the start explain too little at what was learned since."""
+    for _ in range(_ROUNDS):
+        model, result = posterior.model, posterior.fit_result
+        if model.share is None or posterior.explained >= model.share:
+            break
+        if result is not None and result.outcome is Outcome.interrupted:
+            break
+        more = model.placed(np.asarray(task.places), least=_LEAST)
+        if len(more.anchors) <= len(model.anchors):
+            break
+        posterior = task.settings.method.learn([more.in_modes()], task, None)
+        posterior = _in_modes_again(posterior, task)
+    return posterior
+
+
+def _check_share(posterior: SpaceTimePosterior) -> None:
+    share, found = posterior.model.share, posterior.explained
+    if share is not None and found < share - 1e-9:
+        warnings.warn(
+            f"{len(posterior.inducing_places)} inducing places explain {found:.4g} of the variance "
+            f"at the data, and {share:.4g} was asked for: give a number of places to have more",
+            stacklevel=2,
+        )
 
 
 def _in_modes_again(posterior: SpaceTimePosterior, task: SpaceTimeTask) -> SpaceTimePosterior:

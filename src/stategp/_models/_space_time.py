@@ -28,6 +28,7 @@ from stategp.spatial import (
     as_places,
     check_coordinates,
     choose_places,
+    places_explaining,
     principal_modes,
 )
 from stategp.spatial import Kernel as SpatialKernel
@@ -50,9 +51,12 @@ class SpaceTimeGP(MixedGP):
         space: one of `sg.spatial`. It has no variance: that is the business of `time`.
         time: one of `sg.kernels` or an expression.
         likelihood: how f is observed, by default with Gaussian noise.
-        places: the inducing places: their number (they are then chosen among those of the data), or
-            an array with a row of coordinates for each. The state at one time has as many parts as
-            there are places, and the cost of a step grows with the cube of their number.
+        places: the inducing places: their number (they are then chosen among those of the data), an
+            array with a row of coordinates for each, or the share of the variance of f at the data
+            that they are to explain, such as 0.99 (`"auto"` means that): then there are as many as
+            that takes at the lengthscale that is learned, at most 100 (400 for "product"), and if
+            it is learned at least ten. The state at one time has as many parts as there are places,
+            and the cost of a step grows with the cube of their number.
         q: "joint", the processes that make up the field are dependent in the posterior, or
             "product", they are not: less accurate, and linear in the number of places.
         mean: a number or a function of time; by default a constant that is learned.
@@ -78,7 +82,7 @@ class SpaceTimeGP(MixedGP):
     mean: Mean
     anchors: Float[Array, "anchors dim"] | None  # None: to be chosen
     modes: Float[Array, "anchors anchors"] | None  # of the field at the anchors, for "product"
-    number: int | None = eqx.field(static=True)
+    number: int | float | None = eqx.field(static=True)  # below one: the share to explain
     q: Family = eqx.field(static=True)
     columns: tuple[str, ...] | None = eqx.field(static=True)
 
@@ -117,9 +121,14 @@ class SpaceTimeGP(MixedGP):
         return self.noise
 
     @property
-    def places(self) -> np.ndarray | int | None:
-        """The inducing places, or how many there are to be."""
+    def places(self) -> np.ndarray | int | float | None:
+        """The inducing places, or how many there are to be, or what they are to explain."""
         return self.number if self.anchors is None else np.asarray(self.anchors)
+
+    @property
+    def share(self) -> float | None:
+        """Of the variance at the data that the inducing places are to explain, if that was said."""
+        return self.number if isinstance(self.number, float) else None
 
     @property  # type: ignore[misc]  # equinox lets a property stand for an abstract variable
     def kernels(self) -> tuple[Kernel, ...]:  # type: ignore[override]  # likewise
@@ -141,11 +150,20 @@ class SpaceTimeGP(MixedGP):
             return ("time", "longitude", "latitude")
         return ("time", *_AXES[:dimensions])
 
-    def placed(self, places: np.ndarray, *, seed: int = 0) -> "SpaceTimeGP":
-        """The model with inducing places, chosen among these unless they were given."""
+    def placed(self, places: np.ndarray, *, seed: int = 0, least: int = 1) -> "SpaceTimeGP":
+        """The model with inducing places, chosen among these unless they were given.
+
+        If they are to explain a share of the variance they are chosen anew, by the kernel as it is,
+        and there are at least `least`.
+        """
         anchors = self.anchors
-        if anchors is None:
-            number = DEFAULT if self.number is None else self.number
+        if self.share is not None:
+            most = MOST_CHOSEN[self.q]
+            kernel = bare(self.space)
+            chosen = places_explaining(kernel, places, self.share, least=least, most=most)
+            anchors = on_device(chosen)
+        elif anchors is None:
+            number = DEFAULT if self.number is None else int(self.number)
             chosen = choose_places(places, number, seed=seed, metric=self.space.metric)
             anchors = on_device(chosen)
         elif anchors.shape[1] != places.shape[1]:
@@ -211,25 +229,31 @@ class SpaceTimeGP(MixedGP):
 
 
 DEFAULT = 25  # inducing places, unless the data have fewer
+AUTOMATIC = 0.99  # of the variance
+MOST_CHOSEN = {"joint": 100, "product": 400}  # places to explain a share
 
 
 def _is_none(value: Any) -> bool:
     return value is None
 
 
-def _given_places(places: Any, space: SpatialKernel) -> tuple[int | None, Any]:
-    """Their number, or where they are."""
+def _given_places(places: Any, space: SpatialKernel) -> tuple[int | float | None, Any]:
+    """Their number or the share that they are to explain, or where they are."""
     if places is None:
         return None, None
+    if isinstance(places, str) and places == "auto":
+        return AUTOMATIC, None
     count = as_whole(places)
     if count is not None:
         if count < 1:
             raise ValueError(f"places must be at least 1, got {count}")
         return count, None
     if np.ndim(places) == 0:
+        if isinstance(places, float | np.floating) and 0 < places < 1:
+            return float(places), None
         raise ValueError(
-            "places must be the number of inducing places or an array with a row for each, got "
-            f"{places!r}"
+            "places must be the number of inducing places, the share of the variance that they are "
+            f"to explain (0.99, or 'auto'), or an array with a row for each, got {places!r}"
         )
     array = as_places("places", places)
     if len(array) == 0:

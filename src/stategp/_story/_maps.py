@@ -8,6 +8,7 @@ from stategp._arguments import whole_number
 from stategp._posteriors import Points, SpaceTimePosterior, marginals_at
 
 _PANELS = 6  # maps, unless times are given
+_FRAMES, _FINENESS = 24, 48  # of a report: times to look through, points along a side
 _MARGIN = 0.03  # around the places of the data, as a share of their extent
 Axis2 = tuple[str, np.ndarray]
 
@@ -74,6 +75,15 @@ def maps_of(
     titles = tuple(f"{names[0]} {time:.6g}" for time in wanted)
     dots = tuple(np.unique(places, axis=0) for _ in wanted)
     return Maps((names[1], across), (names[2], up), titles, mean, sd, dots, of)
+
+
+def report_maps(posterior: SpaceTimePosterior, times: Any = None) -> Maps | None:
+    """Maps to look through one after the other; None for places with three coordinates."""
+    if posterior.inducing_places.shape[1] > 2:
+        return None
+    if times is None:
+        times = _times(posterior, None, _FRAMES, False)
+    return maps_of(posterior, times, resolution=_FINENESS)
 
 
 def _times(posterior: Any, times: Any, count: int, filled: bool) -> np.ndarray:

@@ -14,6 +14,7 @@ from stategp._posteriors import (
 )
 from stategp._story._account import Account, account
 from stategp._story._charts import Axis, Fill, Line, Panel, Rug, interval_name
+from stategp._story._maps import Maps, report_maps
 from stategp._story._outputs import function_panels, output_panels
 from stategp._story._places import place_panels
 from stategp._story._seasons import cycle_of, plan_season
@@ -30,6 +31,8 @@ class Portrait(Account):
     panels: tuple[Panel, ...]
     about: str  # what is shown, in a sentence
     observations: int
+    lead: str  # what follows their number in the first sentence
+    maps: Maps | None = None  # of a field
 
 
 def portray(
@@ -37,6 +40,7 @@ def portray(
     *,
     level: Any = 0.95,
     until: Any = None,
+    times: Any = None,
     title: str | None = None,
     call: str | None = None,
 ) -> Portrait:
@@ -47,6 +51,8 @@ def portray(
         level: probability of the intervals.
         until: where the forecast of several outputs ends, in the units of x; by default there is
             none.
+        times: those of the maps of a field over space and time; by default 24, from the first to
+            the last of the data.
         title: title of figures and report.
         call: the call that made the posterior, shown in the report.
 
@@ -61,6 +67,9 @@ def portray(
         raise ValueError(f"level must lie between 0 and 1, such as 0.95; got {level!r}")
     if until is not None and not isinstance(posterior, MultiOutputPosterior | JointPosterior):
         raise ValueError("until is for posteriors along one input, which have forecasts")
+    if times is not None and not isinstance(posterior, SpaceTimePosterior):
+        raise ValueError("times are those of maps, which only fields over space and time have")
+    lead, maps = "", None
     if isinstance(posterior, MultiOutputPosterior):
         panels = output_panels(posterior, float(level), until)
         observations = posterior.data.observed
@@ -78,14 +87,15 @@ def portray(
             "functions that they depend on."
         )
     elif isinstance(posterior, SpaceTimePosterior):
-        panels = place_panels(posterior, float(level))
+        panels, maps = place_panels(posterior, float(level)), report_maps(posterior, times)
         observations = posterior.data.observed
         name = "A field over space and time"
         about = (
             f"The function along time at some of the {len(posterior.inducing_places)} inducing "
             f"places, which explain {100 * posterior.explained:.4g} % of its variance at the data, "
-            f"with {interval_name(level)}s. posterior.plot_maps() draws maps."
+            f"with {interval_name(level)}s."
         )
+        lead = f" at {_distinct(posterior.places)} places and {_distinct(posterior.data.x)} times"
     elif isinstance(posterior, AdditivePosterior):
         panels = _effects(posterior, float(level))
         observations = posterior.observations
@@ -109,7 +119,18 @@ def portray(
         )
     title = name if title is None else title
     shared = account(posterior, title=title, unit="", notes=(), call=call)
-    return Portrait(**shared, panels=tuple(panels), about=about, observations=observations)
+    return Portrait(
+        **shared,
+        panels=tuple(panels),
+        about=about,
+        observations=observations,
+        lead=lead or f", {len(panels)} functions",
+        maps=maps,
+    )
+
+
+def _distinct(rows: Any) -> str:
+    return f"{len(np.unique(np.asarray(rows), axis=0)):,}"
 
 
 def _effects(posterior: AdditivePosterior, level: float) -> list[Panel]:

@@ -16,6 +16,7 @@ from stategp._story._charts import Ticks
 from stategp.kernels import (
     Constant,
     Cosine,
+    DivergenceFreeOscillator,
     Harmonic,
     Kernel,
     Periodic,
@@ -107,7 +108,7 @@ def cycle_of(kernel: Kernel) -> Cycle | None:
     """
     if isinstance(kernel, Cosine | Periodic):
         return Cycle(float(kernel.period), False)
-    if isinstance(kernel, QuasiPeriodic):
+    if isinstance(kernel, QuasiPeriodic | DivergenceFreeOscillator):
         return Cycle(float(kernel.period), True)
     if isinstance(kernel, Harmonic):
         return Cycle(1 / float(kernel.frequency), True)

@@ -3,6 +3,7 @@
 from stategp.kernels._base import ClosedForm, Kernel
 from stategp.kernels._compose import Product, Sum, group_blocks, kernel_in_closed_form
 from stategp.kernels._deterministic import Constant, Cosine
+from stategp.kernels._divergence_free import DivergenceFreeOscillator
 from stategp.kernels._from_sde import FromSDE
 from stategp.kernels._leg import LatentExponentiallyGenerated
 from stategp.kernels._located import Function, Scaled, StepFunction
@@ -19,6 +20,7 @@ __all__ = [
     "Constant",
     "Cosine",
     "DampedTrend",
+    "DivergenceFreeOscillator",
     "FromSDE",
     "Function",
     "Harmonic",

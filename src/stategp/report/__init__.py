@@ -12,12 +12,14 @@ from typing import Any
 
 from stategp._runtime import replacing
 from stategp._story import Story, recount
+from stategp.report._maps import carried_maps
 from stategp.report._pieces import about_fit, portrait_pieces, story_pieces
 from stategp.report._text import escape
 
 __all__ = ["render", "write_report"]
 
-_SCRIPTS = ("series.js", "view.js", "chart.js", "gestures.js", "page.js")
+_OF_SERIES = ("series.js", "view.js", "chart.js", "gestures.js", "page.js")
+_OF_MAPS = ("maps.js",)
 
 
 def write_report(posterior: Any, path: Any, **options: Any) -> None:
@@ -40,17 +42,15 @@ def render(posterior: Any, **options: Any) -> str:
     """The report as text; arguments are those of `write_report`."""
     account = recount(posterior, options)
     read = resources.files("stategp.report").joinpath
+    allowed, scripts = "'none'", ""
     if isinstance(account, Story):
-        parts = [read(name).read_text("utf-8") for name in _SCRIPTS]
-        script = "\n".join(['"use strict";', *parts])
-        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        allowed, pieces = f"'sha256-{digest}'", story_pieces(account)
-        pieces["scripts"] = (
-            f'<script type="application/json" id="carried">{pieces["carried"]}</script>\n'
-            f"<script>{script}</script>"
-        )
+        pieces = story_pieces(account)
+        allowed, scripts = _scripts(_OF_SERIES, "carried", pieces["carried"])
     else:
-        allowed, pieces = "'none'", portrait_pieces(account) | {"scripts": ""}
+        pieces = portrait_pieces(account)
+        if account.maps is not None:
+            allowed, scripts = _scripts(_OF_MAPS, "maps", carried_maps(account.maps))
+    pieces["scripts"] = scripts
     pieces |= about_fit(account) | {
         "version": escape(account.versions["stategp"]),
         "script_source": allowed,
@@ -59,3 +59,12 @@ def render(posterior: Any, **options: Any) -> str:
     }
     template = read("template.html").read_text("utf-8")
     return re.sub(r"\{\{(\w+)\}\}", lambda match: pieces[match[1]], template)
+
+
+def _scripts(names: tuple[str, ...], kind: str, carried: str) -> tuple[str, str]:
+    """What the policy allows, and the elements: the numbers, and the script that reads them."""
+    read = resources.files("stategp.report").joinpath
+    script = "\n".join(['"use strict";', *(read(name).read_text("utf-8") for name in names)])
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    numbers = f'<script type="application/json" id="{kind}">{carried}</script>'
+    return f"'sha256-{digest}'", f"{numbers}\n<script>{script}</script>"

@@ -23,6 +23,7 @@ from stategp._story import (
     trace_panel,
 )
 from stategp.report._carried import carried, over_time
+from stategp.report._maps import map_section
 from stategp.report._svg import draw, keys
 from stategp.report._text import aligned, escape, in_words, number, span_in_words, table, when
 
@@ -60,11 +61,12 @@ def portrait_pieces(portrait: Portrait) -> dict[str, str]:
     figures = "\n".join(map(_figure, portrait.panels))
     about = f'<p class="about">{escape(portrait.about)}</p>'
     quad = f'<div class="quad">{figures}</div>'
+    maps = "" if portrait.maps is None else map_section(portrait.maps)
     return {
-        "lead": escape(f"{_count(portrait.observations)}, {len(portrait.panels)} functions."),
+        "lead": escape(f"{_count(portrait.observations)}{portrait.lead}."),
         "facts": _listed([*facts, *_time(portrait)]),
         "certificate": "",
-        "series": _section("parts", "Functions", about + quad),
+        "series": maps + _section("parts", "Functions", about + quad),
         "scores": "",
     }
 

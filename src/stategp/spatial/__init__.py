@@ -5,6 +5,7 @@ variance is that of the kernel over time: a kernel over space is 1 at distance z
 """
 
 from stategp.spatial._conditional import Anchors, principal_modes
+from stategp.spatial._explaining import checked_share, places_explaining
 from stategp.spatial._kernels import Kernel, Matern12, Matern32, Matern52, SquaredExponential
 from stategp.spatial._metrics import EARTH, check_coordinates, distances
 from stategp.spatial._places import as_places, choose_places
@@ -19,7 +20,9 @@ __all__ = [
     "SquaredExponential",
     "as_places",
     "check_coordinates",
+    "checked_share",
     "choose_places",
     "distances",
+    "places_explaining",
     "principal_modes",
 ]

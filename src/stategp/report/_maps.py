@@ -1,0 +1,168 @@
+"""Maps of a field: where they stand in the page, and their numbers for the script that paints them.
+
+The axes, the dots and the scales of colour are drawn here; `maps.js` paints the maps themselves,
+for the time that a slider points at.
+"""
+
+import base64
+import json
+
+import numpy as np
+
+from stategp._story import Maps
+from stategp.report._svg import round_ticks
+from stategp.report._text import escape, number
+
+_WIDTH, _LEFT, _RIGHT, _TOP, _BELOW = 500, 62, 84, 8, 46  # the right has the scale
+_MOST_DOTS = 2_000
+_SMALL = 6  # maps in a row below, to choose a time by looking
+# A few colours of matplotlib's viridis and magma; what lies between is mixed.
+_COLOURS = {
+    "mean": "440154 472d7b 3b528b 2c728e 21918c 28ae80 5ec962 addc30 fde725",
+    "sd": "000004 1c1044 4f127b 812581 b5367a e55964 fb8761 fec287 fcfdbf",
+}
+_NAMES = {"mean": "mean", "sd": "standard deviation"}
+
+
+def map_section(maps: Maps) -> str:
+    """The section with the maps: a slider if there are several times."""
+    several = len(maps.mean) > 1
+    figures = "".join(_figure(maps, which) for which in _NAMES)
+    return (
+        '<section aria-labelledby="maps-heading"><div class="bar"><h2 id="maps-heading">Maps</h2>'
+        f"{_slider(maps) if several else ''}</div>"
+        f'<p class="about">{_about(maps)}</p><div class="quad">{figures}</div>'
+        f"{_thumbnails(maps) if several else ''}"
+        '<noscript><p class="notice">The maps of this page need JavaScript; '
+        "posterior.plot_maps() draws them as a picture.</p></noscript></section>"
+    )
+
+
+def carried_maps(maps: Maps) -> str:
+    """The numbers as JSON that may stand inside a script element."""
+    content = {
+        "size": maps.mean.shape[:0:-1],
+        "titles": maps.titles,
+        "colours": {which: text.split() for which, text in _COLOURS.items()},
+        "mean": _bytes(maps.mean),
+        "sd": _bytes(maps.sd),
+    }
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _bytes(values: np.ndarray) -> str:
+    """256 steps from the lowest to the highest value of all maps."""
+    low, high = _range(values)
+    steps = np.rint(255 * (values - low) / (high - low)).astype(np.uint8)
+    return base64.b64encode(steps.tobytes()).decode("ascii")
+
+
+def _range(values: np.ndarray) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    room = 0.5 * (abs(low) or 1.0) if high - low <= 1e-12 * max(abs(low), abs(high)) else 0.0
+    return low - room, high + room
+
+
+def _about(maps: Maps) -> str:
+    if not maps.titles[0]:
+        return "Time runs from left to right. Dots are observations."
+    dots = "Dots are places that were observed."
+    if len(maps.titles) == 1:
+        return f"At {escape(maps.titles[0])}. {dots}"
+    way = "Move the slider (arrow keys do so as well), or choose a map below."
+    return f"{way} {dots} Both scales hold for all times."
+
+
+def _slider(maps: Maps) -> str:
+    last = len(maps.titles) - 1
+    return (
+        '<div class="tools over-time"><button type="button" id="map-play" aria-pressed="false">'
+        'Play</button><input type="range" id="map-time" min="0" value="0" step="1" '
+        f'max="{last}" aria-label="Time of the maps" aria-valuetext="{escape(maps.titles[0])}">'
+        f'<output for="map-time" id="map-shown">{escape(maps.titles[0])}</output></div>'
+    )
+
+
+def _thumbnails(maps: Maps) -> str:
+    chosen = np.unique(np.linspace(0, len(maps.titles) - 1, _SMALL).round().astype(int))
+    buttons = "".join(
+        f'<button type="button" data-map="{at}"><canvas data-field="mean" data-at="{at}" '
+        f'aria-hidden="true"></canvas>{escape(maps.titles[at])}</button>'
+        for at in chosen
+    )
+    return f'<div class="small-maps" role="group" aria-label="Means at some times">{buttons}</div>'
+
+
+def _figure(maps: Maps, which: str) -> str:
+    title = f"{_NAMES[which].capitalize()} of {maps.what}"
+    low, high = _range(getattr(maps, which))
+    spoken = f"{title}, from {number(low)} to {number(high)}"
+    wide = _WIDTH - _LEFT - _RIGHT
+    spans = [float(np.ptp(axis[1])) or 1.0 for axis in (maps.across, maps.up)]
+    tall = round(wide * (float(np.clip(spans[1] / spans[0], 0.45, 1.1)) if maps.titles[0] else 0.6))
+    height = _TOP + tall + _BELOW
+    place = ";".join(
+        f"{side}:{100 * share:.3f}%"
+        for side, share in [
+            ("left", _LEFT / _WIDTH), ("top", _TOP / height),
+            ("width", wide / _WIDTH), ("height", tall / height),
+        ]
+    )  # fmt: skip
+    inside = _axes(maps, wide, tall) + _dots(maps, wide, tall) + _scale(which, low, high, tall)
+    return (
+        f"<figure><figcaption>{escape(title)}</figcaption>"
+        f'<div class="map"><canvas data-field="{which}" style="{place}" role="img" '
+        f'aria-label="{escape(spoken)}"></canvas>'
+        f'<svg viewBox="0 0 {_WIDTH} {height}" aria-hidden="true">{inside}</svg></div></figure>'
+    )
+
+
+def _axes(maps: Maps, wide: int, tall: int) -> str:
+    ends = [(float(axis[1][0]), float(axis[1][-1])) for axis in (maps.across, maps.up)]
+    bottom, words = _TOP + tall, []
+    for value, text in round_ticks(*ends[0]):
+        x = _LEFT + wide * (value - ends[0][0]) / (ends[0][1] - ends[0][0])
+        words.append(f'<path class="axis" d="M{x:.1f} {bottom}v4"/>')
+        words.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{text}</text>')
+    for value, text in round_ticks(*ends[1]):
+        y = bottom - tall * (value - ends[1][0]) / (ends[1][1] - ends[1][0])
+        words.append(f'<path class="axis" d="M{_LEFT} {y:.1f}h-4"/>')
+        words.append(f'<text x="{_LEFT - 8}" y="{y:.1f}" dy="4" text-anchor="end">{text}</text>')
+    middle = f"translate(12 {_TOP + tall / 2:.1f}) rotate(-90)"
+    words.append(
+        f'<text x="{_LEFT + wide / 2}" y="{bottom + 38}" text-anchor="middle">'
+        f'{escape(maps.across[0])}</text><text transform="{middle}" text-anchor="middle">'
+        f"{escape(maps.up[0])}</text>"
+    )
+    return "".join(words)
+
+
+def _dots(maps: Maps, wide: int, tall: int) -> str:
+    dots = maps.dots[0][:: max(1, -(-len(maps.dots[0]) // _MOST_DOTS))]
+    (a, b), (c, d) = ((axis[1][0], axis[1][-1]) for axis in (maps.across, maps.up))
+    x = _LEFT + wide * (dots[:, 0] - a) / (b - a)
+    y = _TOP + tall * (d - dots[:, 1]) / (d - c)
+    inside = (x >= _LEFT) & (x <= _LEFT + wide) & (y >= _TOP) & (y <= _TOP + tall)
+    path = "".join(f"M{u:.1f} {v:.1f}h0" for u, v in zip(x[inside], y[inside], strict=True))
+    return f'<path class="seen" d="{path}"/>'
+
+
+def _scale(which: str, low: float, high: float, tall: int) -> str:
+    """The colours beside the map, with round values."""
+    colours = _COLOURS[which].split()
+    stops = "".join(
+        f'<stop offset="{at / (len(colours) - 1):.3f}" stop-color="#{colour}"/>'
+        for at, colour in enumerate(colours)
+    )
+    left = _WIDTH - _RIGHT + 16
+    words = "".join(
+        f'<text x="{left + 18}" y="{_TOP + tall * (high - value) / (high - low):.1f}" dy="4">'
+        f"{text}</text>"
+        for value, text in round_ticks(low, high)
+    )
+    return (
+        f'<defs><linearGradient id="colours-{which}" x1="0" y1="1" x2="0" y2="0">{stops}'
+        f'</linearGradient></defs><rect x="{left}" y="{_TOP}" width="12" height="{tall}" '
+        f'fill="url(#colours-{which})"/>{words}'
+    )

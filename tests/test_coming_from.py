@@ -1,0 +1,101 @@
+"""The tables of docs/coming-from.md for Markovflow and BayesNewton: every line of code runs.
+
+`peers.json` has the classes of both packages as PyPI has them; none may be missing.
+"""
+
+import itertools
+import json
+import re
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import stategp as sg
+from tests.pages import ROOT, blocks
+
+PAGE = ROOT / "docs" / "coming-from.md"
+PEERS = json.loads((ROOT / "tests" / "peers.json").read_text())
+CODE = re.compile(r"`([^`]+)`")
+A_KEYWORD = re.compile(r"\w+=[^(]*")  # of a call that is written out elsewhere in the row
+REFUSED = re.compile(r"\bnot (here|needed)\b|\bchosen by itself\b")
+
+
+def rows(peer: str) -> list[tuple[str, str]]:
+    """The two cells of every row."""
+    section = PAGE.read_text().split(f"\n## {peer}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    cells = [line.strip("| ").split(" | ") for line in lines]
+    assert all(len(pair) == 2 for pair in cells)
+    return [(theirs, ours) for theirs, ours in cells]
+
+
+ROWS = rows("Markovflow") + rows("BayesNewton")
+
+
+def named(text: str) -> Iterator[str]:
+    """The names in a cell; `[A]B` stands for B and AB."""
+    for code in CODE.findall(text):
+        parts = re.split(r"(\[\w+\])", code.split("(")[0])
+        choices = [("", part[1:-1]) if part.startswith("[") else (part,) for part in parts]
+        yield from map("".join, itertools.product(*choices))
+
+
+@pytest.fixture(scope="module")
+def names() -> dict[str, Any]:
+    """What the page defines before its tables."""
+    found: dict[str, Any] = {}
+    code = next(code for _, code in blocks(PAGE) if "labels, both" in code)
+    exec(compile(code, str(PAGE), "exec"), found)
+    return found
+
+
+@pytest.mark.parametrize("ours", list(dict.fromkeys(ours for _, ours in ROWS)))
+def test_a_row_is_answered_by_code_that_runs_or_by_a_refusal(ours: str, names: dict) -> None:
+    code = [part for part in CODE.findall(ours) if not A_KEYWORD.fullmatch(part)]
+    assert code or REFUSED.search(ours) or "in any call" in ours
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sg.NotConvergedWarning)  # of two steps
+        for part in code:
+            assert eval(compile(part, str(PAGE), "eval"), dict(names)) is not None
+
+
+@pytest.mark.parametrize(
+    ("peer", "title"), [("markovflow", "Markovflow"), ("bayesnewton", "BayesNewton")]
+)
+def test_every_class_of_theirs_has_a_row(peer: str, title: str) -> None:
+    answered = {name for theirs, _ in rows(title) for name in named(theirs)}
+    assert not [name for name in PEERS[peer]["names"] if name not in answered]
+    assert f"| {title} {PEERS[peer]['version']} |" in PAGE.read_text()
+
+
+LAGS = np.array([0.0, 0.4, 1.7, 5.0])
+
+
+def periodic_series(lengthscale: float) -> np.ndarray:
+    """BayesNewton's sum of cosines, to order six, from the series of the exponential."""
+    from scipy.special import ive
+
+    weights = ive(np.arange(7), lengthscale**-2) * np.array([1, 2, 2, 2, 2, 2, 2])
+    return np.cos(2 * np.pi * np.outer(LAGS, np.arange(7))) @ weights
+
+
+SAME = {
+    "OrnsteinUhlenbeck(": 3.0 / (2 * 0.5) * np.exp(-0.5 * LAGS),
+    "HarmonicOscillator(": 2.0 * np.cos(2 * np.pi * LAGS / 6.0),
+    "Cosine(frequency=2.0": np.cos(2.0 * LAGS),
+    "Periodic(lengthscale=1.5": periodic_series(1.5),
+}
+
+
+@pytest.mark.parametrize("theirs", SAME)
+def test_parameters_are_translated(theirs: str, names: dict) -> None:
+    """Their covariance at some lags, by the formulas in their documentation."""
+    (ours,) = [ours for left, ours in ROWS if theirs in left]
+    kernel = eval(compile(CODE.findall(ours)[0], str(PAGE), "eval"), dict(names))
+    H, P = np.asarray(kernel.emission()), np.asarray(kernel.stationary_covariance())
+    states = [H @ np.asarray(kernel.transition(jnp.asarray(lag))) @ P @ H for lag in LAGS]
+    np.testing.assert_allclose(states, SAME[theirs], rtol=1e-9, atol=1e-9)
