@@ -39,12 +39,13 @@ GROUPS = {
 }  # fmt: skip
 
 
-def series_of(group, m3):
-    """Training and test part of every series, by its name; `m3` is the file of M3."""
-    return read_m3(m3) if group == "monthly" else read_m4(group)
+def series_of(group, file):
+    """Training and test part of every series, by its name, from a file or as M4 came."""
+    return read_m4(group) if file is None else read_series(file)
 
 
-def read_m3(file):
+def read_series(file):
+    """Arrays ID:train and ID:test."""
     with np.load(file) as arrays:
         names = sorted({name.split(":")[0] for name in arrays.files})
         return {name: (arrays[f"{name}:train"], arrays[f"{name}:test"]) for name in names}
@@ -66,7 +67,15 @@ def read_m4(group):
     return series
 
 
-def chosen(series, count, seed):
-    """The first of them in a random order that the seed fixes."""
-    names = np.random.default_rng(seed).permutation(sorted(series))
+def chosen(series, count, seed, skip=0):
+    """The first of them in a random order that the seed fixes, after some that are skipped."""
+    names = np.random.default_rng(seed).permutation(sorted(series))[skip:]
     return {str(name): series[str(name)] for name in names[:count]}
+
+
+def share_of(series, share):
+    """Every so many-th of the series: "0/16" is the first of 16 shares."""
+    number, _, shares = share.partition("/")
+    if not (number.isdigit() and shares.isdigit() and int(number) < int(shares)):
+        sys.exit(f"forecasts: --share is like 0/16, the first of 16 shares; got {share!r}")
+    return dict(list(series.items())[int(number) :: int(shares)])

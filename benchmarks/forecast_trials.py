@@ -1,7 +1,7 @@
 """What else forecasts could do, on rolling origins: `python -m benchmarks.forecast_trials`.
 
 Within the training parts of M4's weekly and hourly series (`STATEGP_DATA/m4/m4_odd.parquet`); their
-test parts are not looked at. Two kinds of trial, each in a process that may do a share of the work:
+test parts are not looked at. Four kinds of trial, each in a process that may do a share of it:
 
     python -m benchmarks.forecast_trials changes weekly --share 0/12 --out changes-0.json
     python -m benchmarks.forecast_trials models weekly --share 0/16 --out models-0.json
@@ -9,7 +9,9 @@ test parts are not looked at. Two kinds of trial, each in a process that may do 
 `changes` compares forecasts with and without sudden changes of level, where some are found.
 `models` has the forecasts of every model by itself: the default ones, some without seasons, all of
 them on y, its square root and log y; and of the first one with hyperparameters averaged over their
-Laplace approximation. What `docs/forecast-trials-run.json` says follows from these.
+Laplace approximation. `intervals` compares widths after changes of level, `slopes` forecasts with
+and without a change of slope (`benchmarks.change_trials`). What `docs/forecast-trials-run.json`
+says follows from the first two.
 """
 
 import argparse
@@ -25,6 +27,7 @@ import numpy as np
 import pandas as pd
 
 import stategp as sg
+from benchmarks.change_trials import trial_of_intervals, trial_of_slopes
 from benchmarks.forecast_series import GROUPS, read_m4
 from stategp._forecasting import _candidates as default
 from stategp._forecasting import _choosing
@@ -44,7 +47,7 @@ AWAY = 0.15  # of logarithms of hyperparameters, for second differences
 def main():
     options = arguments()
     number, shares = map(int, options.share.split("/"))
-    trial = {"changes": trial_of_changes, "models": trial_of_models}[options.trial]
+    trial = TRIALS[options.trial]
     began, found = time.perf_counter(), []
     for name, (train, _) in list(read_m4(options.group).items())[number::shares]:
         for cut in BEFORE_THE_END[options.group]:
@@ -63,7 +66,7 @@ def arguments():
     parser = argparse.ArgumentParser(
         prog="benchmarks.forecast_trials", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("trial", choices=("changes", "models"))
+    parser.add_argument("trial", choices=TRIALS)
     parser.add_argument("group", choices=BEFORE_THE_END)
     parser.add_argument("--share", default="0/1", help="which of how many shares of the series")
     parser.add_argument("--limit", type=float, default=420.0, help="seconds to begin origins in")
@@ -268,6 +271,14 @@ def hessian(function, centre):
             both = function(centre + units[i] + units[j])
             second[i, j] = second[j, i] = both - above[i] - above[j] + middle
     return second / AWAY**2
+
+
+TRIALS = {
+    "changes": trial_of_changes,
+    "models": trial_of_models,
+    "intervals": lambda group, y, future: trial_of_intervals(group, setting(group, y), y, future),
+    "slopes": lambda group, y, future: trial_of_slopes(group, setting(group, y), y, future),
+}
 
 
 if __name__ == "__main__":

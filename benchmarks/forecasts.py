@@ -2,10 +2,18 @@
 
 `sg.Forecaster()` with plain defaults against statsforecast's methods and Prophet with theirs, on
 M4 hourly and weekly (`STATEGP_DATA/m4/m4_odd.parquet`) and M3 monthly. All series, or with --quick
-(or QUICK=1) forty of each group. Ours run in a process of its own, one series after another; peers
-in one of their environment (`benchmarks/peers/make_environments.sh`), and what they forecast is
-kept in `benchmarks/results/forecast-peers/`, so that ours can be run again quickly. The table goes
-to standard output; scores, forecasts and pictures of our worst series to `benchmarks/results/`.
+(or QUICK=1) forty of each group; `--skip 40` takes others than these. Ours run in a process of its
+own, one series after another; peers in one of their environment
+(`benchmarks/peers/make_environments.sh`), and what they forecast is kept in
+`benchmarks/results/forecast-peers/`, so that ours can be run again quickly. The table, and whether
+targets are reached, go to standard output; scores, forecasts and pictures of our worst series to
+`benchmarks/results/`.
+
+Several processes may each take a share of the series, and ours and peers be run apart:
+
+    python -m benchmarks.forecasts --without-peers --share 0/16 --out folder
+    python -m benchmarks.forecasts --without-ours
+    python -m benchmarks.forecasts --join folder/*.json benchmarks/results/*.json
 """
 
 import argparse
@@ -23,9 +31,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import forecast_scores
+from benchmarks import forecast_scores, forecast_targets
 from benchmarks.__main__ import machine
-from benchmarks.forecast_series import GROUPS, PEERS, chosen, series_of
+from benchmarks.forecast_series import GROUPS, PEERS, chosen, series_of, share_of
 from benchmarks.peers.protocol import forecast_record, seconds_of, versions
 from stategp._runtime import replacing
 
@@ -42,6 +50,8 @@ def main():
     if options.work:
         return forecast_ours(json.loads(options.work.read_text()))
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.join:
+        return finish(forecast_targets.joined(options.join), options)
     peers = [] if options.without_peers else peers_python(options)
     groups = [options.group] if options.group else list(GROUPS)
     run = {
@@ -49,13 +59,17 @@ def main():
         "machine": machine(),
         "seed": options.seed,
         "series": options.series or "all",
+        "skip": options.skip,
+        "share": options.share,
         "levels": LEVELS,
         "groups": {},
     }
     try:
         for name in groups:
-            every = series_of(name, m3_file(options, peers) if name == "monthly" else None)
-            series = chosen(every, options.series, options.seed)
+            every = series_of(name, series_file(name, options, peers))
+            series = share_of(
+                chosen(every, options.series, options.seed, options.skip), options.share
+            )
             run["groups"][name] = kept = asdict(GROUPS[name]) | {"results": []}
             for record in forecasts(name, series, options, peers):
                 train, test = series[record["series"]]
@@ -67,18 +81,29 @@ def main():
     except KeyboardInterrupt:
         run["interrupted"] = True
         print("interrupted: what was forecast until then")
-    for kept in run["groups"].values():
-        kept["summary"] = forecast_scores.summary(kept["results"], (OURS, *PEERS))
-    print("\n" + forecast_scores.table(run, (OURS, *PEERS)))
-    size = f"{options.series}-of-each" if options.series else "all"
-    file = options.out / f"{run['date']}-forecasts-{'-'.join(groups)}-{size}.json"
+    return finish(run, options)
+
+
+def finish(run, options):
+    """Tables on standard output, everything in files."""
+    methods = (OURS, *PEERS)
+    forecast_targets.summarised(run, methods)
+    print("\n" + forecast_scores.table(run, methods))
+    print("\n" + forecast_targets.targets(run, methods))
+    size = "all" if run["series"] == "all" else f"{run['series']}-of-each"
+    size += f"-but-{run['skip']}" if run.get("skip") else ""
+    share = run.get("share", "0/1").replace("/", "-of-")
+    part = "-joined" if options.join else "" if share == "0-of-1" else f"-share-{share}"
+    part += "-without-peers" if options.without_peers else ""
+    part += "-without-ours" if options.without_ours else ""
+    file = options.out / f"{run['date']}-forecasts-{'-'.join(run['groups'])}-{size}{part}.json"
     write(file, run)
     print(f"\nwritten to {file}")
     if options.store and "interrupted" not in run:
         stored = ROOT / "docs/forecasts-run.json"
         write(stored, forecast_scores.without_forecasts(run), indent=1)
         print(f"written to {stored}")
-    return None
+    return
 
 
 def arguments():
@@ -89,7 +114,11 @@ def arguments():
     parser.add_argument("--series", type=int, metavar="K", help="so many series of each group")
     parser.add_argument("--group", choices=GROUPS, help="only these series")
     parser.add_argument("--seed", type=int, default=0, help="for the choice of series")
+    parser.add_argument("--skip", type=int, default=0, metavar="K", help="without the first K")
+    parser.add_argument("--share", default="0/1", help="which of how many shares of the series")
+    parser.add_argument("--join", type=Path, nargs="+", metavar="FILE", help="results of shares")
     parser.add_argument("--without-peers", action="store_true", help="stategp alone")
+    parser.add_argument("--without-ours", action="store_true", help="peers alone")
     parser.add_argument("--fresh", action="store_true", help="ask peers again, too")
     parser.add_argument("--store", action="store_true", help="write docs/forecasts-run.json, too")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for one forecast")
@@ -115,14 +144,14 @@ def peers_python(options):
     return [str(python.absolute()), "-m", "benchmarks.peers.forecast_peers"]
 
 
-def m3_file(options, peers):
-    """The series of M3, which a package of the peers has."""
-    file = options.out / "m3-monthly.npz"
-    if not file.exists():
+def series_file(group, options, peers):
+    """A file of the series: M3's, which a package of the peers has, and M4's if there is one."""
+    file = options.out / ("m3-monthly.npz" if group == "monthly" else f"m4-{group}.npz")
+    if group == "monthly" and not file.exists():
         if not peers:
             sys.exit("forecasts: M3 comes with the peers; run once without --without-peers")
         list(worked(peers, {"work": "m3", "to": str(file.absolute())}, [{}], options.limit))
-    return file
+    return file if file.exists() else None
 
 
 def forecasts(group, series, options, peers):
@@ -150,7 +179,7 @@ def forecasts(group, series, options, peers):
                 write(file, read(file) | {record["method"]: record})
             yield record
         command = [sys.executable, "-m", "benchmarks.forecasts", "--work"]
-        mine = [{"series": name, "method": OURS} for name in series]
+        mine = [{"series": name, "method": OURS} for name in series if not options.without_ours]
         yield from worked(command, job, mine, options.limit)
 
 

@@ -1,6 +1,7 @@
 """Few compiled programs: what they are shared by, and that sharing changes no answer."""
 
 import contextlib
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,11 @@ import pytest
 
 import stategp as sg
 from stategp import _posteriors
+from stategp._forecasting._design import Design
+from stategp._forecasting._instants import read_times
+from stategp._forecasting._regression import fit_with_effects
+from stategp._forecasting._steps import fitting_axis
+from stategp._forecasting._tilting import level
 from stategp._models import bare
 from stategp._runtime import as_key
 from stategp._story import tell
@@ -137,3 +143,24 @@ def test_a_search_for_q_is_one_program():
         posterior = sg.condition(model, x, y)
     assert posterior.fit_result.converged
     assert sorted(compiled) == ["settle", "starting_state"]
+
+
+def test_effects_need_few_programs_beside_those_of_a_fit_without_them():
+    """Any number of them up to eight, whatever the prior."""
+    x, y = series(30)
+    days = Design.of_changes(fitting_axis(read_times(x, "times")), (3.0,))
+    kernel = sg.kernels.Matern32(variance=1.0, lengthscale=2.0) + sg.kernels.Wiener(
+        diffusivity=0.1, start=sg.fixed(10.0)
+    )
+    model = sg.GP(kernel, sg.likelihoods.Gaussian(variance=0.1), sg.means.Constant(sg.fixed(0.0)))
+    options = {"inducing": "data", "max_steps": 2, "progress": False}
+    with pytest.warns(sg.NotConvergedWarning):
+        sg.fit(level(model), x, y, **options).predict_f([11.0])
+    with programs() as names, pytest.warns(sg.NotConvergedWarning):
+        fit_with_effects(days, model, x, y, **options).predict_f([11.0])
+    assert sorted({*names} - {"_mean", "_emission"}) == ["_respond"]  # those two are tiny
+    assert len(names) <= 3
+    more = dataclasses.replace(days, changes=(2.0, 3.0, 7.0))
+    with programs() as names, pytest.warns(sg.NotConvergedWarning):
+        fit_with_effects(more, model, x, y, **options).predict_f([11.0])
+    assert names == []

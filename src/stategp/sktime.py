@@ -96,8 +96,12 @@ class StateGPForecaster(BaseForecaster):  # type: ignore[misc]  # it has no type
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Parameters for sktime's tests."""
-        return [{"kernel": "matern12", "inducing": 4}, {"kernel": "wiener"}]
+        """Parameters for sktime's tests, which fit hundreds of times: searches end early."""
+        early = {"max_steps": 3}
+        return [
+            {"kernel": "matern12", "inducing": 4, "options": early},
+            {"kernel": "wiener", "options": early},
+        ]
 
 
 def _times(index: pd.Index) -> pd.Index:

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import forecast_scores
-from benchmarks.forecast_series import chosen
+from benchmarks import forecast_scores, forecast_targets
+from benchmarks.forecast_series import chosen, share_of
 from benchmarks.forecasts import worked
 from benchmarks.peers.protocol import forecast_record
 
@@ -58,7 +58,40 @@ def test_fewer_series_are_the_first_of_more():
     series = {f"S{i}": i for i in range(20)}
     assert list(chosen(series, 3, 0)) == list(chosen(series, 8, 0))[:3]
     assert list(chosen(series, 8, 0)) != list(chosen(series, 8, 1))
+    assert list(chosen(series, 3, 0, skip=2)) == list(chosen(series, 5, 0))[2:]
     assert sorted(chosen(series, None, 0)) == sorted(series)
+
+
+def test_shares_are_all_of_the_series_once():
+    series = {f"S{i}": i for i in range(7)}
+    shares = [share_of(series, f"{number}/3") for number in range(3)]
+    assert sorted(name for share in shares for name in share) == sorted(series)
+    for wrong in ("3/3", "1", "-1/2", "a/b"):
+        with pytest.raises(SystemExit, match="--share is like 0/16"):
+            share_of(series, wrong)
+
+
+def test_shares_are_joined_and_compared_with_the_targets(tmp_path):
+    def run(results, **about):
+        scored = [one | forecast_scores.scores(one, TRAIN, TEST, 1) for one in results]
+        groups = {"weekly": {"results": scored}}
+        return {"seed": 0, "series": "all", "skip": 0, "levels": [0.95], "groups": groups} | about
+
+    mine, theirs = [record(), record("C")], [record(method="B", shift=1.0), record("C", "B", 1.5)]
+    runs = [run(mine[:1]), run(mine[1:] + theirs), run(mine[:1])]
+    files = [tmp_path / f"{number}.json" for number in range(4)]
+    for file, content in zip(files, [*runs, run([], seed=1)], strict=True):
+        file.write_text(json.dumps(content))
+    whole = forecast_targets.joined(files[:3])
+    assert len(whole["groups"]["weekly"]["results"]) == 4
+    # Errors of ours 1, 0, 2 of both series; of B 0, 1, 1 and ½, 3/2, ½.
+    words = forecast_targets.targets(whole, ("stategp", "B", "absent"))
+    assert f"weekly, 2 series: MASE 0.600, {1 / ((2 / 3 + 2.5 / 3) / 2):.3f} of B's" in words
+    assert "(target 0.98: missed)" in words
+    assert "inside the 95 % interval 66.7% (target 93% to 97%: missed)" in words
+    assert "no forecasts to compare" in forecast_targets.targets(run(mine), ("stategp", "B"))
+    with pytest.raises(SystemExit, match=r"3.json has seed 1, .*0.json has 0; only shares"):
+        forecast_targets.joined(files)
 
 
 SCRIPT = """

@@ -18,6 +18,7 @@ from stategp._fitting._moments_together import Asked, moments_together
 from stategp._fitting._options import FitOptions
 from stategp._fitting._requests import NotConvergedWarning
 from stategp._fitting._sampling import LogPosterior, log_posterior
+from stategp._fitting._series import fill_up
 from stategp._fitting._settings import Settings
 from stategp._fitting._templates import Template
 from stategp._fitting._updating import update
@@ -41,6 +42,7 @@ __all__ = [
     "Settings",
     "Template",
     "condition",
+    "fill_up",
     "fit",
     "goes_together",
     "learn_many",

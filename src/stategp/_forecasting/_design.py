@@ -106,7 +106,7 @@ class Design:
         known = self._among(distinct, self.times)
         table = self.values.copy()
         if known.any():
-            at, given = _nearest(self.times, distinct[known]), values[first][known]
+            at, given = nearest(self.times, distinct[known]), values[first][known]
             table[at] = np.where(np.isfinite(given), given, table[at])
         times = np.concatenate([self.times, distinct[~known]])
         order = np.argsort(times, kind="stable")
@@ -127,7 +127,7 @@ class Design:
         """Which of x are among the times (in order), up to rounding."""
         if len(times) == 0:
             return np.zeros(len(x), dtype=bool)
-        return np.abs(times[_nearest(times, x)] - x) <= self._rounding
+        return np.abs(times[nearest(times, x)] - x) <= self._rounding
 
     @property
     def _rounding(self) -> float:
@@ -201,7 +201,8 @@ class Design:
         return missing
 
 
-def _nearest(times: np.ndarray, x: np.ndarray) -> np.ndarray:
+def nearest(times: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The number of the time (in order) that each x is nearest to."""
     after = np.clip(np.searchsorted(times, x), 0, len(times) - 1)
     before = np.maximum(after - 1, 0)
     return np.where(np.abs(times[before] - x) < np.abs(times[after] - x), before, after)

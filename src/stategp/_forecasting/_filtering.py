@@ -18,6 +18,7 @@ from stategp._models import bare
 from stategp._runtime import on_device, pad_last, padded_size
 from stategp.chain import Transitions, step_transitions
 from stategp.kernels import Kernel
+from stategp.means import Mean
 from stategp.parameters import all_parameters
 
 _COLUMNS = 8  # they come in multiples of that many, so that few programs are compiled
@@ -28,6 +29,27 @@ class Response(NamedTuple):
 
     products: Float[Array, "columns columns"]
     states: Float[Array, "columns states dim"]
+
+
+def emission_of(kernel: Kernel) -> np.ndarray:
+    """What f reads of a state, by one program for all kernels of a kind."""
+    return np.asarray(_emission(bare(kernel)))
+
+
+@jax.jit
+def _emission(kernel: Kernel) -> Float[Array, " dim"]:
+    return kernel.emission()
+
+
+def mean_at(mean: Mean, x: np.ndarray) -> np.ndarray:
+    """A mean function at points, by one program for few sizes."""
+    values = _mean(bare(mean), on_device(pad_last(x, padded_size(len(x)))))
+    return np.asarray(values)[: len(x)]
+
+
+@jax.jit
+def _mean(mean: Mean, x: Float[Array, " points"]) -> Float[Array, " points"]:
+    return mean(x)
 
 
 def respond(

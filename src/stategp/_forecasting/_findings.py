@@ -8,6 +8,7 @@ from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._candidates import Season
 from stategp._forecasting._changes import Change
 from stategp._forecasting._choosing import Choice
+from stategp._forecasting._filtering import emission_of
 from stategp._forecasting._learning import Series, noise_of
 from stategp._forecasting._scales import Scale
 from stategp._forecasting._steps import local_times, shown_time
@@ -68,7 +69,7 @@ def parts_at_data(posterior: Posterior) -> tuple[np.ndarray, dict[str, np.ndarra
     """Times, and the mean of every component there, from the states at all observations."""
     (kernel,), (pairs,), data = posterior.model.kernels, posterior.marginals, posterior.data
     x = np.asarray(posterior.relative_inducing) + float(data.origin)
-    emission = np.asarray(kernel.emission())
+    emission = emission_of(kernel)
     read = np.asarray(pairs.mean)[:-1, len(emission) :] * emission
     values, start = {}, 0
     for name, part in summands_of(kernel).items():

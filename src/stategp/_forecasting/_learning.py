@@ -12,9 +12,12 @@ from stategp._data import Observations
 from stategp._fitting import condition, fit
 from stategp._forecasting._beside import NOTHING, Beside
 from stategp._forecasting._candidates import Candidate, Outline, candidates
+from stategp._forecasting._filtering import emission_of
 from stategp._forecasting._outliers import Surprises, gross, unexpected
 from stategp._forecasting._regression import condition_with_effects, fit_with_effects
+from stategp._forecasting._regression_posterior import RegressionPosterior
 from stategp._forecasting._scales import Scale, moved_inside, scales_of
+from stategp._forecasting._tilting import level, upright
 from stategp._models import GP
 from stategp._posteriors import Posterior
 from stategp.likelihoods import Bounded, Gaussian, LogNormal
@@ -25,7 +28,6 @@ _MOST_LATEST = 1200
 _CYCLES = 4  # of the longest season that these hold, if that is within the limits
 _FARTHEST = 1e6  # standard deviations, beyond which outliers lose no more weight
 _MOST_STEPS = 60
-_BLOCK = 1024  # observations whose effects are looked at together
 _FLAT = 5e-4  # slope per observation at which a search may end
 LEARNING: dict[str, Any] = {"max_steps": _MOST_STEPS, "tolerance": _FLAT, "inducing": "data"}
 
@@ -157,7 +159,8 @@ class Learned(NamedTuple):
 def learn(candidate: Candidate, series: Series) -> Learned:
     """Hyperparameters from the latest observations, the posterior from all."""
     latest, scale, design = series.latest, candidate.scale, series.beside.design
-    search: Any = fit if design is None else partial(fit_with_effects, design)
+    alone: Any = _fit_level if series.beside.normal else fit
+    search: Any = alone if design is None else partial(fit_with_effects, design)
     learned: Posterior = search(
         candidate.model, **series.part(candidate, latest), **LEARNING, progress=False
     )
@@ -169,8 +172,7 @@ def learn(candidate: Candidate, series: Series) -> Learned:
         learned = dataclasses.replace(whole, fit_result=learned.fit_result)
     expected, scores = series.cleaned, np.ones(len(series.y))
     if series.beside.normal:
-        plain = design is None
-        seen = _at_observations(learned, candidate.fitted) if plain else _in_blocks(learned)
+        seen = _at_observations(learned, candidate.fitted)
         expected, scores = left_out(*seen, learned.data, noise_of(learned))
         expected = scale.backward(expected)
         scores = np.where(scale.takes(series.y), scores, np.inf)
@@ -180,24 +182,26 @@ def learn(candidate: Candidate, series: Series) -> Learned:
     return Learned(candidate, learned, evidence, expected, scores)
 
 
+def _fit_level(model: GP, x: np.ndarray, y: np.ndarray, **options: Any) -> Posterior:
+    """As `fit`, with the programs that models with effects need, too."""
+    found = fit(level(model), x, y, **options)
+    return eqx.tree_at(lambda posterior: posterior.model, found, upright(found.model))
+
+
 def _at_observations(posterior: Posterior, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f there, where the states are known; `mean` is the mean function."""
     data, (pairs,) = posterior.data, posterior.marginals
-    emission = np.asarray(posterior.model.kernels[0].emission())
-    state = np.searchsorted(np.asarray(posterior.relative_inducing), np.asarray(data.x))
+    emission = emission_of(posterior.model.kernels[0])
+    inducing = np.asarray(posterior.relative_inducing)
+    state = np.searchsorted(inducing, np.asarray(data.x))
     dim = len(emission)  # a state is on the right of its interval
-    f = mean + (np.asarray(pairs.mean)[:-1, dim:] @ emission)[state]
+    f = (np.asarray(pairs.mean)[:-1, dim:] @ emission)[state]
     covariance = np.asarray(pairs.covariance)[:-1, dim:, dim:]
-    return f, np.einsum("mij,i,j->m", covariance, emission, emission)[state]
-
-
-def _in_blocks(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
-    """The same with effects, of which few points at a time fit into memory."""
-    data = posterior.data
-    x = np.asarray(data.x) + float(data.origin)
-    parts = [posterior.predict_f(x[at : at + _BLOCK]) for at in range(0, len(x), _BLOCK)]
-    mean, variance = (np.concatenate([np.asarray(part[i]) for part in parts]) for i in (0, 1))
-    return mean, variance
+    variance = np.einsum("mij,i,j->m", covariance, emission, emission)[state]
+    if isinstance(posterior, RegressionPosterior):
+        added, more = posterior.effects_at_states(inducing, emission)
+        f, variance = f + added[state], variance + more[state]
+    return mean + f, variance
 
 
 def left_out(

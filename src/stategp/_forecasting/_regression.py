@@ -21,8 +21,9 @@ import numpy as np
 from stategp._data import Observations, distinct_inputs, observe
 from stategp._fitting import NotConvergedWarning, condition, fit
 from stategp._forecasting._coefficients import Coefficients, with_learned_sizes
-from stategp._forecasting._design import Design
-from stategp._forecasting._filtering import determinant_slopes, respond
+from stategp._forecasting._design import Design, nearest
+from stategp._forecasting._determinants import penalty_slopes
+from stategp._forecasting._filtering import emission_of, mean_at, respond
 from stategp._forecasting._regression_posterior import RegressionPosterior, pairs_of
 from stategp._forecasting._tabulated import Tabulated
 from stategp._forecasting._tilting import level, short_of_slope, tilted, upright
@@ -31,7 +32,7 @@ from stategp._models import GP
 from stategp._posteriors import Posterior, per_point
 from stategp._runtime import on_device, pad_last, padded_size
 from stategp.likelihoods import Gaussian
-from stategp.parameters import Parameter, all_parameters, map_parameters
+from stategp.parameters import Parameter, map_parameters
 
 _TURNS = 6
 _SHORT = 0.005  # nats of the slopes that the last turn may not have seen
@@ -50,16 +51,14 @@ def fit_with_effects(
     """The posterior of a model and of effects; options are those of `fit`."""
     _check(model, inducing, options.get("checkpoint"))
     beside = {n: options[n] for n in (model.likelihood.extra, "weights") if n in options}
-    extras = {name: value for name, value in beside.items() if name != "weights"}
-    data = observe(x, y, model.likelihood, extras=extras)
-    effects = _Effects.of(design, model, data)
-    model = level(starting_model(model, data))
-    found = effects.found(condition(effects.added_to(model, None), x, y, inducing="data", **beside))
+    effects = _Effects.of(design, model, x, y, beside)
+    model = level(starting_model(model, effects.data))
+    found = effects.found(condition(*effects.given(model, None), inducing="data", **beside))
     for turn in range(_TURNS):
         weights = found.coefficients.mean
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", NotConvergedWarning)
-            fitted = fit(effects.added_to(model, weights), x, y, inducing="data", **options)
+            fitted = fit(*effects.given(model, weights), inducing="data", **options)
         found = effects.found(fitted)
         model = without_effects(fitted.model)
         moved = np.abs(found.coefficients.mean - weights)
@@ -71,7 +70,7 @@ def fit_with_effects(
         model = tilted(model, effects.slopes(model, found))
     for warning in caught:  # of the last turn only
         warnings.warn(warning.message, stacklevel=3)
-    return _posterior(fitted, upright(model), design, weights, found)
+    return _posterior(effects, fitted, upright(model), weights, found)
 
 
 def condition_with_effects(
@@ -81,13 +80,10 @@ def condition_with_effects(
     if isinstance(model.likelihood, Gaussian):  # for which one look is enough
         _check(model, options.get("inducing", "data"), None)
         beside = {n: options[n] for n in (model.likelihood.extra, "weights") if n in options}
-        extras = {name: value for name, value in beside.items() if name != "weights"}
-        effects = _Effects.of(design, model, observe(x, y, model.likelihood, extras=extras))
-        seen = condition(
-            effects.added_to(model, None), x, y, inducing="data", progress=False, **beside
-        )
+        effects = _Effects.of(design, model, x, y, beside)
+        seen = condition(*effects.given(model, None), inducing="data", progress=False, **beside)
         nothing = np.zeros(len(design.columns))
-        return _posterior(seen, model, design, nothing, effects.found(seen))
+        return _posterior(effects, seen, model, nothing, effects.found(seen))
 
     def frozen(parameter: Parameter) -> Parameter:
         return dataclasses.replace(parameter, given=True, learned=False)
@@ -98,10 +94,9 @@ def condition_with_effects(
 
 
 def without_effects(model: GP) -> GP:
-    """The model without the effects that were put into its mean."""
+    """The model without the effects that were put into its mean, if they were."""
     (mean,) = model.means
-    assert isinstance(mean, Tabulated)
-    return GP(model.kernels, model.likelihood, mean.base)
+    return GP(model.kernels, model.likelihood, mean.base) if isinstance(mean, Tabulated) else model
 
 
 def _check(model: GP, inducing: Any, checkpoint: Any) -> None:
@@ -138,38 +133,51 @@ class Found(NamedTuple):
     states: np.ndarray  # of the chain, in response to each column
     pulls: np.ndarray  # what each column adds to the linear terms of sites: state by state
     precision: np.ndarray  # of what is observed at each state
-    precision_slope: np.ndarray  # its derivative in the logarithm of the variance of the noise
 
 
 @dataclasses.dataclass(frozen=True)
 class _Effects:
-    """Columns at the inducing points, which are all times that have an observation."""
+    """Observations, and columns at the inducing points, which are all times that have one."""
 
     design: Design
+    x: np.ndarray  # as they were given
+    y: np.ndarray
+    data: Observations
     times: np.ndarray  # as the user has them, and from the origin
     inducing: np.ndarray
     matrix: np.ndarray
     expected: np.ndarray  # standard deviations of coefficients
 
     @staticmethod
-    def of(design: Design, model: GP, data: Observations) -> "_Effects":
+    def of(
+        design: Design, model: GP, x: np.ndarray, y: np.ndarray, beside: dict[str, Any]
+    ) -> "_Effects":
+        extras = {name: value for name, value in beside.items() if name != "weights"}
+        data = observe(x, y, model.likelihood, extras=extras, weights=beside.get("weights"))
         f = model.likelihood.guess(np.asarray(data.y), np.asarray(data.extra))
         expected = expected_sizes(design) * (float(np.std(f)) or 1.0)
         inducing = distinct_inputs(np.asarray(data.x))
         times = inducing + float(data.origin)
-        return _Effects(design, times, inducing, design.matrix(times), expected)
+        return _Effects(design, x, y, data, times, inducing, design.matrix(times), expected)
 
-    def added_to(self, model: GP, weights: np.ndarray | None) -> GP:
-        """The model with effects in its mean, padded to few sizes."""
+    def given(self, model: GP, weights: np.ndarray | None) -> tuple[GP, np.ndarray, np.ndarray]:
+        """The model and its observations, if these are the effects.
+
+        Gaussian observations are without them, so that programs without effects serve. Others have
+        them in the mean of the model, padded to few sizes.
+        """
         values = np.zeros(len(self.times)) if weights is None else self.matrix @ weights
+        if isinstance(model.likelihood, Gaussian):
+            return model, self.x, self.y - values[nearest(self.times, np.asarray(self.x))]
         size = padded_size(max(len(self.times), 2))
         inputs, rows = on_device((pad_last(self.times, size), pad_last(values, size)))
-        return GP(model.kernels, model.likelihood, Tabulated(model.means[0], inputs, rows))
+        mean = Tabulated(model.means[0], inputs, rows)
+        return GP(model.kernels, model.likelihood, mean), self.x, self.y
 
     def found(self, fitted: Posterior) -> Found:
         """β, from a posterior given some of it."""
         model, matrix = without_effects(fitted.model), self.matrix
-        target, precision, precision_slope = _observed(fitted, model)
+        target, precision = _observed(fitted, self.data, model)
         used = np.flatnonzero(np.any(matrix != 0, axis=0))
         kernel, count = model.kernels[0], matrix.shape[1]
         columns = np.concatenate([matrix[:, used], target[:, None]], axis=1)
@@ -178,37 +186,27 @@ class _Effects:
         states = np.zeros((count, *responses.shape[1:]))
         H[np.ix_(used, used)] = products[:-1, :-1]
         b[used], states[used] = products[:-1, -1], responses[:-1]
-        pulls = (precision[:, None] * matrix).T[..., None] * np.asarray(kernel.emission())
+        pulls = (precision[:, None] * matrix).T[..., None] * emission_of(kernel)
         beta = with_learned_sizes(self.design, H, b, self.expected)
-        return Found(beta, H, b, states, pulls, precision, precision_slope)
+        return Found(beta, H, b, states, pulls, precision)
 
     def slopes(self, model: GP, found: Found) -> list[np.ndarray]:
         """Of the determinant, in the logarithm of each parameter of the model."""
-        (kernel,), columns = model.kernels, self.matrix * found.coefficients.deviations
-        inside, outside = determinant_slopes(kernel, self.inducing, columns, found.precision)
-        slopes = [np.zeros(p.value.shape) for p in all_parameters(model)]
-        for number, parameter in enumerate(all_parameters(kernel)):
-            slopes[number] = np.asarray(np.asarray(parameter.value) * inside[number])
-        if isinstance(model.likelihood, Gaussian):  # whose variance comes after the kernel
-            slopes[len(inside)] = np.asarray(outside @ found.precision_slope)
-        return slopes
+        sizes = found.coefficients.deviations
+        products = sizes[:, None] * found.curvature * sizes
+        columns = self.matrix * sizes
+        return penalty_slopes(model, self.data, self.inducing, columns, found.precision, products)
 
 
-def _observed(fitted: Posterior, model: GP) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What is seen of GP and effects at each inducing point, its precision, and that one's slope.
-
-    The slope is the derivative in the logarithm of the variance of Gaussian noise.
-    """
-    data, likelihood = fitted.data, model.likelihood
+def _observed(fitted: Posterior, data: Observations, model: GP) -> tuple[np.ndarray, np.ndarray]:
+    """What is seen of GP and effects at each inducing point, and its precision."""
+    likelihood = model.likelihood
     weights, y, extra = (np.asarray(column) for column in (data.weights, data.y, data.extra))
     inducing = np.asarray(fitted.relative_inducing)
     state = np.searchsorted(inducing, np.asarray(data.x))
-    base = np.asarray(model.means[0](on_device(inducing + float(data.origin))))[state]
-    slope = np.zeros(len(y))
+    base = mean_at(model.means[0], inducing + float(data.origin))[state]
     if isinstance(likelihood, Gaussian):
-        variance = float(likelihood.variance.value)
-        precision = weights / (variance + extra)
-        slope = -precision * variance / (variance + extra)
+        precision = weights / (float(likelihood.variance.value) + extra)
         pull = precision * (y - base)
     else:
         mean, spread = map(np.asarray, fitted.predict_f(np.asarray(data.x) + data.origin))
@@ -221,11 +219,11 @@ def _observed(fitted: Posterior, model: GP) -> tuple[np.ndarray, np.ndarray, np.
         return np.bincount(state, values, len(inducing))
 
     total = at_states(precision)
-    return at_states(pull) / np.where(total > 0, total, 1.0), total, at_states(slope)
+    return at_states(pull) / np.where(total > 0, total, 1.0), total
 
 
 def _posterior(
-    fitted: Posterior, model: GP, design: Design, weights: np.ndarray, found: Found
+    effects: _Effects, fitted: Posterior, model: GP, weights: np.ndarray, found: Found
 ) -> RegressionPosterior:
     """The posterior given some effects, moved to their mean; and the effects."""
     beta, H, b = found.coefficients, found.curvature, found.slope
@@ -238,7 +236,7 @@ def _posterior(
     without = fitted.elbo - b @ weights + weights @ H @ weights / 2
     return RegressionPosterior(
         model,
-        fitted.data,
+        effects.data,
         fitted.relative_inducing,
         (dataclasses.replace(site, linear=on_device(linear)),),
         (dataclasses.replace(pairs, mean=on_device(shifted)),),
@@ -247,7 +245,7 @@ def _posterior(
         fitted.certificate,
         fitted.indefinite,
         fitted.is_bound,
-        design=design,
+        design=effects.design,
         effect_mean=beta.mean,
         effect_covariance=beta.covariance,
         effect_deviations=beta.deviations,

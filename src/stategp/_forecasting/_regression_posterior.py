@@ -23,6 +23,8 @@ from stategp._posteriors import (
 )
 from stategp._runtime import as_count, as_key, on_device, refuse_traced
 
+_FEW, _POINTS = 8, 1024  # responses that are looked at one after another, at few points
+
 
 class RegressionPosterior(Posterior):
     """The posterior of f(x) = GP(x) + Σ βⱼ φⱼ(x).
@@ -67,6 +69,13 @@ class RegressionPosterior(Posterior):
             for name in dict.fromkeys(names.tolist())
         }
 
+    def effects_at_states(
+        self, states: np.ndarray, emission: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What effects add to the mean and to the variance of f where the states are."""
+        matrix = self.design.matrix(states + float(self.data.origin))
+        return matrix @ self.effect_mean, self._through(matrix - (self.responses @ emission).T)
+
     def sample_f(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
     ) -> Float[Array, "samples points *latents"]:
@@ -79,7 +88,7 @@ class RegressionPosterior(Posterior):
         away = (white * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         matrix = self.design.matrix(x + float(self.data.origin))
         functions: Float[Array, "samples points *latents"] = on_device(
-            given + away @ (matrix - self._whole(self._response(x))).T + matrix @ self.effect_mean
+            given + away @ (matrix - self._responses(x)).T + matrix @ self.effect_mean
         )
         return functions
 
@@ -93,7 +102,7 @@ class RegressionPosterior(Posterior):
         refuse_traced("x", x)
         points = np.asarray(x)
         matrix = self.design.matrix(points + float(self.data.origin))
-        added = self._through(matrix - self._whole(self._response(points)))
+        added = self._through(matrix - self._responses(points))
         seen = see(self.chain, x)
         sizes = np.sum((matrix * self.effect_deviations) ** 2, axis=1)
         return seen._replace(
@@ -101,6 +110,19 @@ class RegressionPosterior(Posterior):
             spread=seen.spread + added,
             prior=seen.prior + sizes,
         )
+
+    def _responses(self, x: np.ndarray) -> np.ndarray:
+        """The response of f to each column: a row for each point."""
+        if not 0 < len(self.responses) <= _FEW or len(x) > _POINTS:
+            whole: np.ndarray = self._response(x).sum(axis=-1)
+            return whole
+        (pairs,) = self.marginals  # few are seen as f itself is: by a program that there is
+        chain = Chain(self.model, self.relative_inducing, on_device(np.zeros(())), (), ())
+        columns = [
+            see(chain._replace(marginals=(dataclasses.replace(pairs, mean=mean),)), on_device(x))
+            for mean in map(on_device, pairs_of(self.responses))
+        ]
+        return np.stack([np.asarray(seen.shift) for seen in columns], axis=1)
 
     def _response(self, x: np.ndarray) -> np.ndarray:
         """What each entry of the states adds to the response of f: points, columns, entries."""
@@ -111,10 +133,6 @@ class RegressionPosterior(Posterior):
         dim = both.shape[-1] // 2
         added: np.ndarray = both[..., :dim] + both[..., dim:]
         return added
-
-    def _whole(self, response: np.ndarray) -> np.ndarray:
-        whole: np.ndarray = response.sum(axis=-1)
-        return whole
 
     def _split(self, response: np.ndarray) -> list[np.ndarray]:
         """The response of each summand of the kernel."""

@@ -62,7 +62,7 @@ def needs_care(model: GP, data: View, q: Q) -> bool:
         return True
     # Sums over many observations leave no direction of the states open, and then rounding is known.
     many = not isinstance(data, Observations)
-    lost = q.rounding if many else _open_directions(model, q.sites[0], q.marginals[0])
+    lost = q.rounding if many else _open_directions(bare(model), q.sites[0], q.marginals[0])
     limit = TRUSTED if many else _TRUSTED_SWEEP
     return not float(lost) <= limit * max(abs(float(q.elbo)), float(data.total))
 
@@ -236,7 +236,7 @@ def careful_q(model: GP, view: View, data: Observations, inducing: States, q: Q)
     if confirmed is not None:
         return confirmed
     value, _ = careful(to_vector(model), model, view, data, inducing)
-    elbo = jnp.asarray(value - float(log_prior(model)))
+    elbo = on_device(np.asarray(value - float(log_prior(model))))
     if not np.isfinite(elbo):
         return q._replace(elbo=elbo)
     points, states = one_by_one(data, inducing)
@@ -259,7 +259,7 @@ def _confirmed(model: GP, view: View, inducing: States, q: Q) -> Q | None:
     if abs(value - float(q.elbo)) <= _TRUSTED_SWEEP * size:
         return q
     same = abs(quick - swept) <= _SAME_SLOPE * size  # not so if one is NaN
-    return q._replace(elbo=jnp.asarray(value)) if same else None
+    return q._replace(elbo=on_device(np.asarray(value))) if same else None
 
 
 @jax.jit

@@ -6,6 +6,7 @@ sees points and their neighbours only, so that one program serves chains of any 
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +21,7 @@ from stategp._projection import Parts, Projection, Where, join_parts, project_st
 from stategp._runtime import is_traced, on_device
 from stategp.chain import PairMarginals
 from stategp.kernels import Kernel, group_blocks
+from stategp.likelihoods import Gaussian
 from stategp.means import Periodic
 
 PATTERN = "pattern"  # the component that a periodic mean function is
@@ -98,9 +100,15 @@ class Seen(NamedTuple):
         return self.spread + self.residual
 
 
+def _of_f(model: GP) -> GP:
+    """A model without what says nothing about f: one program serves all likelihoods."""
+    alike: GP = eqx.tree_at(lambda tree: tree.likelihood, bare(model), bare(Gaussian()))
+    return alike
+
+
 def see(chain: Chain, x: Points) -> Seen:
     """f at points in any order: NumPy arrays, unless the points are traced."""
-    plain = bare(chain.model)
+    plain = _of_f(chain.model)
     extents = tuple(_extents(kernel) for kernel in chain.model.kernels)
     if is_traced(x):
         return over_blocks(lambda x: _see(plain, _near(chain, x, jnp), extents), x)

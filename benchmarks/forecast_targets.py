@@ -1,0 +1,83 @@
+"""Whether forecasts reach their targets, and runs that did a share of the series, joined."""
+
+import json
+import sys
+
+import numpy as np
+
+from benchmarks import forecast_scores
+
+RATIOS = {"hourly": 0.95, "weekly": 0.98, "monthly": 0.98}  # of the best peer's MASE, at most
+COVERED = (0.93, 0.97)  # of the 95 % interval, in every group
+
+
+def joined(files):
+    """One run from the files of several, which must have asked the same."""
+    runs = [json.loads(file.read_text()) for file in files]
+    same = ("seed", "series", "skip", "levels")
+    for file, run in zip(files, runs, strict=True):
+        for name in same:
+            if run.get(name) != runs[0].get(name):
+                sys.exit(
+                    f"forecasts: {file} has {name} {run.get(name)}, {files[0]} has "
+                    f"{runs[0].get(name)}; only shares of the same series can be joined"
+                )
+    groups = {}
+    for run in runs:
+        for name, group in run["groups"].items():
+            kept = groups.setdefault(name, group | {"results": {}})
+            kept["results"] |= {(one["series"], one["method"]): one for one in group["results"]}
+    for group in groups.values():
+        group["results"] = list(group["results"].values())
+    return {k: v for k, v in runs[0].items() if k not in ("groups", "share")} | {"groups": groups}
+
+
+def targets(run, methods):
+    """A line for each group: ours against the best peer, on the series that both could forecast."""
+    lines = ["Against the targets (each peer on the series that it and stategp could forecast):"]
+    ours, *peers = methods
+    for name, group in run["groups"].items():
+        scored = {m: _scored(group["results"], m) for m in methods}
+        there = [peer for peer in peers if scored[peer].keys() & scored[ours].keys()]
+        if not there:
+            lines.append(f"- {name}: no forecasts to compare")
+            continue
+        mase, msis = (_best_peer(scored, ours, there, score) for score in ("mase", "msis"))
+        covered = float(np.mean([one["coverage"] for one in scored[ours].values()]))
+        limit = RATIOS.get(name, 1.0)
+        lines.append(
+            f"- {name}, {len(scored[ours])} series: "
+            f"MASE {mase[1]:.3f}, {mase[2]:.3f} of {mase[0]}'s {mase[3]:.3f} "
+            f"(target {limit:g}: {_word(mase[2] <= limit)}); "
+            f"MSIS {msis[1]:.2f}, {msis[2]:.3f} of {msis[0]}'s {msis[3]:.2f} "
+            f"(target 1: {_word(msis[2] <= 1)}); "
+            f"inside the 95 % interval {covered:.1%} "
+            f"(target {COVERED[0]:.0%} to {COVERED[1]:.0%}: "
+            f"{_word(COVERED[0] <= covered <= COVERED[1])})"
+        )
+    return "\n".join(lines)
+
+
+def _scored(results, method):
+    return {one["series"]: one for one in results if one["method"] == method and "mase" in one}
+
+
+def _best_peer(scored, ours, peers, score):
+    """The peer that is best against ours: its name, our mean, the ratio, and its mean."""
+    found = []
+    for peer in peers:
+        both = sorted(scored[ours].keys() & scored[peer].keys())
+        mine, theirs = (np.mean([scored[who][s][score] for s in both]) for who in (ours, peer))
+        found.append((peer, float(mine), float(mine / theirs), float(theirs)))
+    return max(found, key=lambda one: one[2])
+
+
+def _word(reached):
+    return "reached" if reached else "missed"
+
+
+def summarised(run, methods):
+    """The run with a summary of every group."""
+    for group in run["groups"].values():
+        group["summary"] = forecast_scores.summary(group["results"], methods)
+    return run
