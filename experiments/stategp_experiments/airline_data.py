@@ -21,9 +21,7 @@ def pack(flights: Flights, path: Path) -> None:
     small = {name: values.astype(np.int16) for name, values in columns.items()}
     for name, values in columns.items():
         if not np.array_equal(values, small[name]):
-            raise ValueError(
-                f"the column {name!r} has values that 16-bit whole numbers cannot hold"
-            )
+            raise ValueError(f"the column {name!r} is not of 16-bit whole numbers")
     with replacing(path) as file:
         np.savez_compressed(file, **small)
 

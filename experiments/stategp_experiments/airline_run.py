@@ -36,7 +36,10 @@ def main() -> None:
         rows = _from_start(flights, count, options.start)
     for repeat in options.repeats if options.method else []:
         key = (options.method, count, repeat, options.steps or METHODS[options.method][1])
-        rows.append(airline.run(flights, *key)[0])
+        row, learned = airline.run(flights, *key)
+        if learned.posterior is not None and options.method == "all rows" and repeat == 0:
+            row["effects"] = airline.effects(learned.posterior)  # for the picture
+        rows.append(row)
         studies.write(rows, options.out)
     studies.write(rows, options.out)
 
