@@ -10,11 +10,6 @@ Sentence = tuple[str, list[str]]  # with {} for every figure, and the figures
 FIGURE = r"((?<![\d.,])−?\d(?:[\d.,]*\d)?(?:e-?\d+)?)"
 
 
-def has(name: str) -> bool:
-    """Whether a run is stored."""
-    return (DOCS / f"{name}-run.json").exists()
-
-
 def whole(name: str) -> dict:
     """A stored run: `results`, and what they came from."""
     run: dict = json.loads((DOCS / f"{name}-run.json").read_text())

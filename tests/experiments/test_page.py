@@ -1,6 +1,7 @@
 """The figures of docs/experiments.md are those of the stored runs."""
 
 import json
+import re
 
 import pytest
 
@@ -10,6 +11,19 @@ from stategp_experiments import natural_gradients, page, page_airline, page_part
 def test_figures_are_those_of_the_stored_runs():
     text = page.PAGE.read_text()
     assert page.written(text) == text, "python -m stategp_experiments.page writes them"
+
+
+UNIT = r"(?:ms|s|seconds?|nats|times|parameters|variables|Hz)(?!\w)"
+
+
+def test_every_figure_with_a_unit_has_a_stored_run():
+    text = page.PAGE.read_text()
+    for name, (run, made) in page.TABLES.items():
+        assert made(page.stored(run)) in text, name
+        text = text.replace(made(page.stored(run)), "")
+    for sentence, _ in page.sentences():
+        text = page_parts.pattern(sentence).sub("", text)
+    assert re.findall(rf"\d[\d.,]*\s{UNIT}", text) == []
 
 
 def test_a_place_that_has_gone_is_named():
