@@ -183,12 +183,18 @@ def _keep_in_view(axis, values: list[float]) -> None:
         axis.set_ylim(min([*values, *others]) - 0.3 * (top - max(values)), top)
 
 
-def draw(posterior: sg.AdditivePosterior, path: Path) -> None:
+def effects(posterior: sg.AdditivePosterior) -> dict[str, dict]:
+    """Mean and variance of the effect of every input, on a grid."""
+    at = np.linspace(0, 1, 200)
+    found = {name: posterior.components({name: at})[name] for name in posterior.model.names}
+    return {name: {"at": at, "mean": m, "variance": v} for name, (m, v) in found.items()}
+
+
+def draw(curves: dict[str, dict], path: Path) -> None:
     """The effect of every input."""
     figure, axes = plt.subplots(2, 4, figsize=(12, 5), layout="constrained", sharey=True)
-    for axis, name in zip(axes.flat, posterior.model.names, strict=True):
-        at = np.linspace(0, 1, 200)
-        studies.band(axis, at, *posterior.components({name: at})[name])
+    for axis, (name, curve) in zip(axes.flat, curves.items(), strict=True):
+        studies.band(axis, curve["at"], curve["mean"], curve["variance"])
         axis.set_title(name, fontsize=9)
     figure.supxlabel("input, scaled")
     figure.supylabel("effect, in standard deviations of the delay")
@@ -203,19 +209,14 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     suffix = "_quick" if options.quick else ""
     if options.folder is not None:
-        rows, about = studies.collect(options.folder)
-        starts = [row for row in rows if "start" in row]
-        _finish(_in_order([row for row in rows if "start" not in row]), options.output, suffix)
-        studies.write(rows, options.output / "airline.json", about)
-        if starts:
-            _finish_starts(_starts_in_order(starts), options.output, suffix)
+        _collect(options.folder, options.output)
         return
     flights = sg.data.airline()
     plan, steps = _plan(flights, options)
     rows, posterior = study(flights, plan, steps, options.output / f"airline{suffix}.json")
     _finish(rows, options.output, suffix)
     if posterior is not None:
-        draw(posterior, options.output / f"airline{suffix}.png")
+        draw(effects(posterior), options.output / f"airline{suffix}.png")
     count, looks = (10_000, [20, 60]) if options.quick else (100_000, airline_starts.STEPS)
     starts = airline_starts.study(flights.names, *split(flights, count, 0), steps=looks)
     studies.write(starts, options.output / f"airline_starts{suffix}.json")
@@ -232,6 +233,19 @@ def _plan(flights, options) -> tuple[list[tuple[int, int]], dict[str, int]]:
         raise ValueError(f"{len(sizes)} sizes but {len(repeats)} numbers of repeats")
     steps = {method: most for method, (_, most) in METHODS.items()}
     return list(zip(sizes, repeats, strict=False)), steps
+
+
+def _collect(folder: Path, output: Path) -> None:
+    rows, about = studies.collect(folder)
+    fits = _in_order([row for row in rows if "start" not in row])
+    starts = _starts_in_order([row for row in rows if "start" in row])
+    curves = [row.pop("effects") for row in fits if "effects" in row]
+    studies.write([*fits, *starts], output / "airline.json", about)
+    _finish(fits, output, "")
+    if starts:
+        _finish_starts(starts, output, "")
+    if curves:
+        draw(curves[-1], output / "airline.png")
 
 
 def _finish(rows: list[dict], output: Path, suffix: str) -> None:

@@ -14,6 +14,7 @@ steps than the picture shows, for the time they take to come within a tenth of a
 import itertools
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,6 +58,35 @@ class Run(NamedTuple):
         """Seconds until the bound is within `NEAR` of the best."""
         there = np.flatnonzero(np.asarray(self.below) <= NEAR)
         return self.seconds[there[0]] if len(there) else np.inf
+
+
+class Short(NamedTuple):
+    """What is kept of a run for the table."""
+
+    likelihood: str
+    method: str
+    seed: int
+    below: dict[str, float]  # by step
+    reached: float | None  # seconds
+
+    def after(self, step: int) -> float:
+        return self.below[str(step)]
+
+    def near(self) -> float:
+        return np.inf if self.reached is None else self.reached
+
+
+def shortened(rows: list[dict]) -> list[dict]:
+    """The rows that `Short` takes, of rows that `Run` takes."""
+    runs = [Run(**row) for row in rows]
+    return [
+        Short(
+            *run[:3],
+            below={str(step): run.after(step) for step in SHOWN},
+            reached=run.near() if np.isfinite(run.near()) else None,
+        )._asdict()
+        for run in runs
+    ]
 
 
 class Problem(NamedTuple):
@@ -141,7 +171,7 @@ def _short(run: Run) -> str:
     return f"{run.method} {run.after(100):.2g} ({len(run.below) - 1} in {run.seconds[-1]:.2f} s)"
 
 
-def best_rate(runs: list[Run], likelihood: str) -> str:
+def best_rate(runs: Sequence[Run | Short], likelihood: str) -> str:
     """The rate of Adam with the smallest median distance after a hundred steps."""
 
     def distance(name: str) -> float:
@@ -151,7 +181,7 @@ def best_rate(runs: list[Run], likelihood: str) -> str:
     return min({r.method for r in runs} & set(ADAM), key=distance)
 
 
-def shown(runs: list[Run], likelihood: str) -> dict[str, list[Run]]:
+def shown(runs: Sequence[Run | Short], likelihood: str) -> dict[str, list]:
     """The runs of the three methods that are compared."""
     names = ["natural gradients", "L-BFGS", best_rate(runs, likelihood)]
     return {n: [r for r in runs if (r.likelihood, r.method) == (likelihood, n)] for n in names}

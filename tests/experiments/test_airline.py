@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from stategp_experiments import airline, airline_methods, airline_starts
+from stategp_experiments import airline, airline_data, airline_methods, airline_starts
 
 
 class Flights(NamedTuple):
@@ -44,6 +44,17 @@ def test_scores_are_those_of_normal_densities():
     assert found["nlpd"] == pytest.approx(-densities.mean())
     assert found["worst"] == pytest.approx(-densities.min())
     assert found["mse"] == pytest.approx(np.mean((y - mean) ** 2))
+
+
+def test_flights_fit_into_a_small_file(flights, tmp_path):
+    whole = flights._replace(y=np.round(flights.y))
+    airline_data.pack(whole, tmp_path / "flights.npz")
+    read = airline_data.unpack(tmp_path / "flights.npz")
+    np.testing.assert_array_equal(read.x, whole.x)
+    np.testing.assert_array_equal(read.y, whole.y)
+    assert read.names == whole.names
+    with pytest.raises(ValueError, match="'delay' is not of 16-bit whole numbers"):
+        airline_data.pack(flights, tmp_path / "flights.npz")
 
 
 @pytest.mark.parametrize("method", ["Adam", "Adam + natural"])
@@ -97,14 +108,19 @@ def test_starts_are_tabled_by_their_last_look(tmp_path):
     assert (tmp_path / "starts.pdf").exists()
 
 
+EFFECTS = {f"{i}": {"at": [0, 1], "mean": [0, 1], "variance": [1, 1]} for i in range(8)}
+
+
 def test_single_runs_are_collected(tmp_path):
     row = {"method": "Adam", "rows": 10_000, "repeat": 1, "mse": 0.9, "nlpd": 1.4, "seconds": 1.0}
     for repeat in range(2):
         name = tmp_path / "runs" / f"{repeat}.json"
-        airline.studies.write([row | {"repeat": 1 - repeat}], name, {"processor": "another"})
+        one = row | {"repeat": 1 - repeat}
+        airline.studies.write([one | {"effects": EFFECTS}], name, {"processor": "another"})
     airline.main(["--from", str(tmp_path / "runs"), "--output", str(tmp_path)])
     stored = json.loads((tmp_path / "airline.json").read_text())
     assert stored["processor"] == "another"
-    assert [one["repeat"] for one in stored["results"]] == [1, 0]
+    assert stored["results"] == [row | {"repeat": repeat} for repeat in (0, 1)]
+    assert (tmp_path / "airline.png").exists()
     with pytest.raises(ValueError, match="no results of runs"):
         airline.main(["--from", str(tmp_path / "nothing"), "--output", str(tmp_path)])

@@ -18,9 +18,15 @@ ROOT = Path(__file__).parents[2]
 HERE = Path(stategp_experiments.__file__).parent
 SHARED = {"__init__", "__main__", "studies", "folds", "baselines", "fourier", "page"}
 PARTS = {
+    "airline_data",
     "airline_methods",
     "airline_run",
     "airline_starts",
+    "page_airline",
+    "page_appendix",
+    "page_parts",
+    "page_studies",
+    "page_time_warp",
     "time_warp_run",
     "time_warp_schedules",
     "time_warp_scores",

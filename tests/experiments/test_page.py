@@ -1,19 +1,29 @@
-"""The tables of docs/experiments.md are those of the stored runs."""
+"""The figures of docs/experiments.md are those of the stored runs."""
+
+import json
+import re
 
 import pytest
 
-from stategp_experiments import page
+from stategp_experiments import natural_gradients, page, page_airline, page_parts, page_time_warp
 
 
-def test_tables_are_those_of_the_stored_runs():
+def test_figures_are_those_of_the_stored_runs():
     text = page.PAGE.read_text()
     assert page.written(text) == text, "python -m stategp_experiments.page writes them"
 
 
-def test_phrases_are_those_of_the_stored_runs():
-    text = " ".join(page.PAGE.read_text().split())
-    for phrase in page.phrases():
-        assert phrase in text, phrase
+UNIT = r"(?:ms|s|seconds?|nats|times|parameters|variables|Hz)(?!\w)"
+
+
+def test_every_figure_with_a_unit_has_a_stored_run():
+    text = page.PAGE.read_text()
+    for name, (run, made) in page.TABLES.items():
+        assert made(page.stored(run)) in text, name
+        text = text.replace(made(page.stored(run)), "")
+    for sentence, _ in page.sentences():
+        text = page_parts.pattern(sentence).sub("", text)
+    assert re.findall(rf"\d[\d.,]*\s{UNIT}", text) == []
 
 
 def test_a_place_that_has_gone_is_named():
@@ -21,13 +31,44 @@ def test_a_place_that_has_gone_is_named():
         page.written("no tables here")
 
 
+def test_figures_are_written_wherever_lines_break():
+    text = "It is 1,234.5 nats\nagainst −7, and 3e-12."
+    found = page_parts.with_figures(text, "{} nats against {}, and {}.", ["1", "2.5", "0"])
+    assert found == "It is 1 nats\nagainst 2.5, and 0."
+    with pytest.raises(ValueError, match=r"'in \{\} steps' 0 times, expected once"):
+        page_parts.with_figures(text, "in {} steps", ["1"])
+
+
+def test_words_that_no_longer_hold_are_named():
+    page_parts.said(True, "all is well")
+    with pytest.raises(ValueError, match="the page says that all is well"):
+        page_parts.said(False, "all is well")
+
+
 def test_the_median_comes_with_the_largest():
-    assert page.typical([0.1, 0.2, 0.9]) == "0.200 (0.900)"
+    assert page_time_warp.typical([0.1, 0.2, 0.9]) == "0.200 (0.900)"
 
 
 def test_adam_is_tabled_where_it_ends():
     row = {"method": "Adam", "start": 0.1, "noise": 0.5, "mse": 0.8, "nlpd": 1.25}
     rows = [row | {"steps": steps, "nlpd": steps / 100} for steps in (100, 1500, 400)]
-    assert page.airline_starts(rows).splitlines()[-1] == (
+    assert page_airline.airline_starts(rows).splitlines()[-1] == (
         "| 0.1 | Adam | 1,500 | 0.500 | 0.800 | 15.000 |"
     )
+
+
+def test_results_are_stored_with_their_pictures(tmp_path, monkeypatch):
+    docs, results = tmp_path / "docs", tmp_path / "results"
+    (docs / "images").mkdir(parents=True)
+    results.mkdir()
+    monkeypatch.setattr(page, "DOCS", docs)
+    run = {"likelihood": "Gaussian", "method": "L-BFGS", "seed": 0}
+    run |= {"below": [9.0, 0.5, 0.05], "seconds": [0.0, 1.0, 2.0]}
+    whole = {"processor": "a", "results": [run]}
+    (results / "natural_gradients.json").write_text(json.dumps(whole))
+    (results / "natural_gradients.png").write_bytes(b"picture")
+    page.store(results)
+    (row,) = json.loads((docs / "natural-gradients-run.json").read_text())["results"]
+    short = natural_gradients.Short(**row)
+    assert (short.after(1), short.after(100), short.near()) == (0.5, 0.05, 2.0)
+    assert [file.name for file in (docs / "images").iterdir()] == ["natural_gradients.png"]
