@@ -95,7 +95,7 @@ def _with_places_enough(posterior: SpaceTimePosterior, task: SpaceTimeTask) -> S
         if result is not None and result.outcome is Outcome.interrupted:
             break
         more = model.placed(np.asarray(task.places), least=_LEAST)
-        if len(more.anchors) <= len(model.anchors):
+        if len(more.kernels) <= len(model.kernels):
             break
         posterior = task.settings.method.learn([more.in_modes()], task, None)
         posterior = _in_modes_again(posterior, task)
