@@ -33,11 +33,12 @@ class MixedTask(Task, abc.ABC):
     @classmethod
     def of(
         cls, data: Observations, places: Any, inducing: np.ndarray, settings: Settings,
-        show: Progress, guess: np.ndarray, **more: Any,
+        show: Progress, guess: np.ndarray, *, beside: Any = None, **more: Any,
     ) -> Any:  # fmt: skip
-        """`guess` is what each observation says of f."""
+        """`guess` is what each observation says of f; `beside`, places that know of other rows."""
         x, y, extra, weights = (np.asarray(v) for v in (data.x, data.y, data.extra, data.weights))
-        rows = PlacedRows.padded(x, places, y, extra, weights, guess, data.origin)
+        there = places if beside is None else beside
+        rows = PlacedRows.padded(x, there, y, extra, weights, guess, data.origin)
         padded = on_device(pad_inducing(inducing))
         return cls(settings, show, data, places, rows, padded, len(inducing), **more)
 

@@ -23,6 +23,7 @@ from stategp.parameters import (
 )
 
 _GRID = 512  # points at which outputs are compared
+_TIES = 1e3  # no more of ties: correlations then differ from one by a millionth
 
 
 def starting_outputs(model: MultiOutputGP, seen: Outputs, stretch: float = 1.0) -> MultiOutputGP:
@@ -66,7 +67,8 @@ def outputs_scales(model: MultiOutputGP, seen: Outputs) -> np.ndarray:
         if model.mixing.learned:
             sizes = [_size(model.likelihoods[i], data) for i, data in enumerate(series)]
             mixing = np.repeat(sizes, len(model.kernels))
-    return np.concatenate([*kernels, *(p[1] for p in each), *(p[2] for p in each), mixing])
+    ties = np.ones(len(to_vector(model.ties)))
+    return np.concatenate([*kernels, *(p[1] for p in each), *(p[2] for p in each), mixing, ties])
 
 
 def outputs_limits(model: MultiOutputGP, seen: Outputs) -> Limits:
@@ -84,7 +86,8 @@ def outputs_limits(model: MultiOutputGP, seen: Outputs) -> Limits:
             kernels = [np.full(len(to_vector(model.kernels)), free)]
             mixing = np.full(len(to_vector(model.mixing)), free)
         likelihoods, means = ([part[side][k] for part in each] for k in (1, 2))
-        ends.append(np.concatenate([*kernels, *likelihoods, *means, mixing]))
+        ties = np.full(len(to_vector(model.ties)), np.copysign(_TIES, free))
+        ends.append(np.concatenate([*kernels, *likelihoods, *means, mixing, ties]))
     return Limits(*ends)
 
 

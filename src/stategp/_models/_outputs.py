@@ -9,15 +9,17 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from stategp._arguments import as_whole
+from stategp._data import Together
+from stategp._models._correlated import conditioned
 from stategp._models._gp import as_kernel, as_likelihood, as_mean
 from stategp._models._mixed import Family, MixedGP, check_family
 from stategp._models._row_likelihoods import OutputLikelihoods, RowLikelihood
 from stategp.kernels import Kernel
-from stategp.likelihoods import Likelihood
+from stategp.likelihoods import Gaussian, Likelihood, MultivariateGaussian
 from stategp.means import Constant, Mean
-from stategp.parameters import Parameter, declare, parameter
+from stategp.parameters import Parameter, declare, parameter, with_value
 
-Numbers = Int[Array, " rows"]
+Places = Int[Array, " rows"] | Together  # the latter of data with correlated noise
 Rows = Float[Array, " rows"]
 
 
@@ -37,7 +39,8 @@ class MultiOutputGP(MixedGP):
             outputs: one for each, or one for all, each with its own parameters; a dictionary names
             the outputs. With `mixing`: one for each latent process.
         likelihood: one of `sg.likelihoods` or its name, for each output (a list) or for all, each
-            with its own parameters; by default Gaussian.
+            with its own parameters; by default Gaussian. `sg.likelihoods.MultivariateGaussian`
+            for noise that is correlated between outputs observed together.
         mixing: None, "learned", or an array with a row for each output and a column for each
             process, to be learned from there (`sg.fixed(array)`: as it is). Unless given, the
             variances of kernels are then one: their sizes are in the mixing matrix.
@@ -46,8 +49,9 @@ class MultiOutputGP(MixedGP):
             constants, which are learned.
         q: "joint", one chain of the states of all processes, whose cost grows with the third power
             of their number, or "product", independent processes under q: cheaper, with means that
-            are as good, but variances that are too small where outputs share processes. By default
-            "joint" with `mixing`; independent outputs lose nothing by "product".
+            are as good, but variances that are too small where outputs share processes or noise.
+            By default "joint" with `mixing` or correlated noise; independent outputs lose nothing
+            by "product".
 
     >>> import stategp as sg
     >>> model = sg.MultiOutputGP([sg.kernels.Matern32()] * 2, mixing="learned", outputs=3)
@@ -63,6 +67,7 @@ class MultiOutputGP(MixedGP):
     mixing: Parameter | None
     names: tuple[str, ...] = eqx.field(static=True)
     q: Family = eqx.field(static=True)
+    ties: Parameter | None = None  # of noise that is correlated (`MultivariateGaussian`)
 
     def __init__(
         self,
@@ -74,7 +79,8 @@ class MultiOutputGP(MixedGP):
         mean: Any = None,
         q: Any = None,
     ):
-        self.q = check_family(q or ("product" if mixing is None else "joint"))
+        correlated = isinstance(likelihood, MultivariateGaussian)
+        self.q = check_family(q or ("joint" if correlated or mixing is not None else "product"))
         names, parts = _named(kernels)
         if mixing is not None and isinstance(kernels, Mapping):
             raise ValueError(
@@ -86,8 +92,8 @@ class MultiOutputGP(MixedGP):
             "outputs": None if outputs is None else len(_as_names(outputs)),
             "kernels": len(parts) if mixing is None and _is_list(kernels) else None,
             "mixing": matrix.value.shape[0] if matrix is not None and matrix.value.ndim else None,
-            "likelihood": len(likelihood) if isinstance(likelihood, list | tuple) else None,
-            "mean": len(mean) if isinstance(mean, list | tuple) else None,
+            "likelihood": likelihood.outputs if correlated else _length(likelihood),
+            "mean": _length(mean),
         }
         count = _agreed(known)
         self.names = _as_names(outputs) if outputs is not None else names or _as_names(count)
@@ -96,6 +102,9 @@ class MultiOutputGP(MixedGP):
         if mixing is None and not _is_list(kernels):
             parts = parts * count
         self.kernels = tuple(as_kernel(part) for part in parts)
+        self.ties = None
+        if correlated:
+            likelihood, self.ties = likelihood.parts(count)
         self.likelihoods = tuple(as_likelihood(v) for v in _each(likelihood, count))
         for one in self.likelihoods:
             if one.latents > 1:
@@ -116,22 +125,44 @@ class MultiOutputGP(MixedGP):
         """The likelihoods of all outputs."""
         return OutputLikelihoods(self.likelihoods)
 
-    def likelihood_at(self, places: Numbers) -> RowLikelihood:
-        return self.likelihood.at(places)
+    def noise_covariance(self) -> Float[Array, "outputs outputs"]:
+        """The covariance of the noise of all outputs at one time, if it is Gaussian."""
+        if not all(isinstance(likelihood, Gaussian) for likelihood in self.likelihoods):
+            raise ValueError("only Gaussian noise has a covariance, and some outputs have other")
+        variances = jnp.stack([one.variance.value for one in self.likelihoods])
+        if self.ties is None:
+            return jnp.diag(variances)
+        return MultivariateGaussian.matrix(variances, self.ties.value)
+
+    def likelihood_at(self, places: Places) -> RowLikelihood | Gaussian:
+        if not isinstance(places, Together):
+            return self.likelihood.at(places)
+        noise = conditioned(self.noise_covariance(), places).noise
+        one = self.likelihoods[0]
+        return eqx.tree_at(
+            lambda likelihood: likelihood.variance, one, with_value(one.variance, noise)
+        )
 
     def matrix(self) -> Float[Array, "outputs processes"]:
         """What every output reads of every process."""
         return jnp.eye(self.outputs) if self.mixing is None else self.mixing.value
 
-    def coefficients(self, places: Numbers) -> Float[Array, "rows processes"]:
-        return self.matrix()[places]
+    def coefficients(self, places: Places) -> Float[Array, "rows processes"]:
+        if not isinstance(places, Together):
+            return self.matrix()[places]
+        shares = conditioned(self.noise_covariance(), places).shares
+        return self.matrix()[places.output] - shares @ self.matrix()
 
-    def extra_variance(self, places: Numbers) -> Rows:
-        return jnp.zeros(places.shape)
+    def extra_variance(self, places: Places) -> Rows:
+        return jnp.zeros((places.output if isinstance(places, Together) else places).shape)
 
-    def offset(self, x: Rows, places: Numbers) -> Rows:
+    def offset(self, x: Rows, places: Places) -> Rows:
         every = jnp.stack([mean(x) for mean in self.means])
-        return jnp.take_along_axis(every, places[None], axis=0)[0]
+        if not isinstance(places, Together):
+            return jnp.take_along_axis(every, places[None], axis=0)[0]
+        own = jnp.take_along_axis(every, places.output[None], axis=0)[0]
+        shares = conditioned(self.noise_covariance(), places).shares
+        return own + jnp.sum(shares * (places.y - every.T), axis=1)
 
     def with_kernels(self, kernels: tuple[Kernel, ...]) -> "MultiOutputGP":
         return self.replaced(kernels=kernels)
@@ -144,9 +175,9 @@ class MultiOutputGP(MixedGP):
         """The same model with other kernels, likelihoods, means, mixing or names."""
         kept = {
             "kernels": self.kernels, "likelihoods": self.likelihoods, "means": self.means,
-            "mixing": self.mixing, "names": self.names,
+            "mixing": self.mixing, "names": self.names, "ties": self.ties,
         } | parts  # fmt: skip
-        return MultiOutputGP(
+        made = MultiOutputGP(
             list(kept["kernels"]),
             list(kept["likelihoods"]),
             mixing=kept["mixing"],
@@ -154,6 +185,9 @@ class MultiOutputGP(MixedGP):
             mean=list(kept["means"]),
             q=self.q,
         )
+        if kept["ties"] is None:
+            return made
+        return eqx.tree_at(lambda m: m.ties, made, kept["ties"], is_leaf=lambda v: v is None)
 
     def number_of(self, output: Any) -> int:
         """Which output is meant, by its number or its name."""
@@ -170,15 +204,22 @@ class MultiOutputGP(MixedGP):
     def __repr__(self) -> str:
         kinds = ", ".join(map(repr, self.kernels))
         mixing = "" if self.mixing is None else ", mixing=" + " ".join(repr(self.mixing).split())
-        likelihoods = ", ".join(map(repr, self.likelihoods))
+        likelihood = f"[{', '.join(map(repr, self.likelihoods))}]"
+        if self.ties is not None:
+            covariance = with_value(self.ties, self.noise_covariance())
+            likelihood = f"MultivariateGaussian({' '.join(repr(covariance).split())})"
         return (
-            f"MultiOutputGP([{kinds}], likelihood=[{likelihoods}]{mixing}, "
+            f"MultiOutputGP([{kinds}], likelihood={likelihood}{mixing}, "
             f"outputs={list(self.names)}, q={self.q!r})"
         )
 
 
 def _is_list(parts: Any) -> bool:
     return isinstance(parts, list | tuple | Mapping)
+
+
+def _length(parts: Any) -> int | None:
+    return len(parts) if isinstance(parts, list | tuple) else None
 
 
 def _named(kernels: Any) -> tuple[tuple[str, ...] | None, tuple[Any, ...]]:

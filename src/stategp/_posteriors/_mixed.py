@@ -17,6 +17,7 @@ from stategp._inference import (
     mixed_moments,
     mixed_priors,
     mixed_shape,
+    processes_strand,
 )
 from stategp._models import MixedGP, bare, prior_states
 from stategp._posteriors._pointwise import Points, by_blocks, padded
@@ -103,6 +104,17 @@ class MixedPosterior(Predicts):
         )
         return mean, variance
 
+    def _processes_together(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of all processes at each point."""
+        plain = bare(self.model)
+        if self.model.q == "product":
+            mean, variance = self._processes_moments(x)
+            return mean, variance[:, :, None] * np.eye(len(self.model.kernels))
+        mean, covariance = by_blocks(
+            lambda x: _joint_moments(plain, self.marginals, self.padded_inducing, x), x
+        )
+        return mean, covariance
+
     def _told(self, what: str) -> str:
         """A few lines for people."""
         dims = [
@@ -174,6 +186,13 @@ def _process_moments(
         columns.append(projection.marginals(own))
     mean, variance = (jnp.stack(list(those), axis=-1) for those in zip(*columns, strict=True))
     return mean, variance
+
+
+@jax.jit
+def _joint_moments(
+    model: MixedGP, marginals: tuple[PairMarginals, ...], inducing: States, x: Points
+) -> tuple[Float[Array, "points processes"], Float[Array, "points processes processes"]]:
+    return processes_strand(model, x, inducing).moments(marginals[0])
 
 
 @jax.jit(static_argnames=("num_samples", "indefinite"))

@@ -71,6 +71,14 @@ def _outputs(model: MultiOutputGP, unit: str) -> Iterator[Hyperparameter]:
             yield from _rows(model.kernels[number], [name], unit)
         yield from _rows(model.means[number], [name, "mean"], unit)
         yield from _rows(model.likelihoods[number], [name, "likelihood"], unit)
+    if model.ties is not None:
+        R = np.asarray(model.noise_covariance())
+        sizes = np.sqrt(np.diagonal(R))
+        for number, name in enumerate(model.names[1:], start=1):
+            row = on_device((R / sizes / sizes[:, None])[number, :number])
+            ties = dataclasses.replace(model.ties, value=row)
+            before = ", ".join(model.names[:number])
+            yield from _rows(ties, [name, "likelihood"], unit, f"noise correlation with {before}")
 
 
 def _rows(part: Any, where: list[str], unit: str, field: str = "") -> Iterator[Hyperparameter]:
