@@ -4,7 +4,7 @@ If their noise is correlated, log p(y | f) at one time is a sum over the outputs
 those before it in the order of the model. A row therefore carries what was seen of them.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -37,7 +37,7 @@ def seen_together(outputs: Outputs, count: int) -> Together:
     before = np.arange(count)[None] < places[:, None]
     seen, y, extra = np.where(before[None], table[:, time], 0.0)
     _check_weights(data, time)
-    columns: tuple = (places, seen > 0, y, extra)
+    columns: Any = (places, seen > 0, y, extra)
     return Together(*columns)
 
 

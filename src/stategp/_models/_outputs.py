@@ -127,9 +127,10 @@ class MultiOutputGP(MixedGP):
 
     def noise_covariance(self) -> Float[Array, "outputs outputs"]:
         """The covariance of the noise of all outputs at one time, if it is Gaussian."""
-        if not all(isinstance(likelihood, Gaussian) for likelihood in self.likelihoods):
+        each = [one.variance.value for one in self.likelihoods if isinstance(one, Gaussian)]
+        if len(each) < self.outputs:
             raise ValueError("only Gaussian noise has a covariance, and some outputs have other")
-        variances = jnp.stack([one.variance.value for one in self.likelihoods])
+        variances = jnp.stack(each)
         if self.ties is None:
             return jnp.diag(variances)
         return MultivariateGaussian.matrix(variances, self.ties.value)
@@ -138,10 +139,8 @@ class MultiOutputGP(MixedGP):
         if not isinstance(places, Together):
             return self.likelihood.at(places)
         noise = conditioned(self.noise_covariance(), places).noise
-        one = self.likelihoods[0]
-        return eqx.tree_at(
-            lambda likelihood: likelihood.variance, one, with_value(one.variance, noise)
-        )
+        rows = with_value(Gaussian().variance, noise)
+        return eqx.tree_at(lambda likelihood: likelihood.variance, Gaussian(), rows)
 
     def matrix(self) -> Float[Array, "outputs processes"]:
         """What every output reads of every process."""
