@@ -18,6 +18,7 @@ MIX = np.array([[1.0, 0.2], [0.7, -1.0], [-0.5, 1.5]])
 FIXED = sg.fixed(R)
 MEAN = np.array([1.0, 0.0, -2.0])
 KERNELS = [k.Matern32(lengthscale=1.3), k.Matern52(variance=0.6, lengthscale=0.8)]
+OWN = k.Matern12(variance=0.3, lengthscale=2.0)
 X = np.sort(RNG.uniform(0, 6, 14))[RNG.permutation(14)]  # unsorted
 X[3] = X[7]  # two vectors at one time
 Y = RNG.standard_normal((14, 3)) + MEAN
@@ -29,7 +30,12 @@ Y_NEW = np.array([[0.5, np.nan, -1.0], [np.nan, np.nan, np.nan], [1.0, 2.0, 0.0]
 
 
 def model_of(q="joint", covariance=FIXED):
-    parts = {"mixing": sg.fixed(MIX), "mean": [sg.means.Constant(m) for m in MEAN], "q": q}
+    parts = {
+        "mixing": sg.fixed(MIX),
+        "own": OWN,
+        "mean": [sg.means.Constant(m) for m in MEAN],
+        "q": q,
+    }
     return sg.MultiOutputGP(KERNELS, MultivariateGaussian(covariance), outputs=list("abc"), **parts)
 
 
@@ -100,6 +106,7 @@ def test_bound_and_gradient_of_few_states_are_those_of_the_dense_twin():
         matrix, noise = np.asarray(moved.matrix()), np.asarray(moved.noise_covariance())
         means = np.array([float(mean.value) for mean in moved.means])
         reads, left = 0.0, 0.0
+        assert matrix.shape == (3, 5)
         for i, kernel in enumerate(moved.kernels):
             w = np.outer(matrix[p, i], matrix[p, i])
             Kuu, Kfu = state_covariances(kernel, z, X[at])
@@ -110,7 +117,7 @@ def test_bound_and_gradient_of_few_states_are_those_of_the_dense_twin():
         return fit - np.trace(np.linalg.solve(S, left)) / 2
 
     vector = np.asarray(to_vector(model))
-    assert len(vector) == 4 + 3 + 3 + 3
+    assert len(vector) == 4 + 6 + 3 + 3 + 3  # shared, own, variances, means, ties
     nothing = no_group_sites(model, len(z))
     value, gradient, _ = mixed_objective(jnp.asarray(vector), model, rows, inducing, nothing, True)
     np.testing.assert_allclose(value, bound(vector), rtol=1e-10)
@@ -208,6 +215,8 @@ def test_where_it_makes_no_sense_it_is_refused(posterior):
         sg.GP(k.Matern32(), noise)
     with pytest.raises(ValueError, match="number of outputs is not clear"):
         sg.MultiOutputGP(k.Matern32(), noise, outputs=3)
+    with pytest.raises(ValueError, match="beside those that outputs share"):
+        sg.MultiOutputGP(k.Matern32(), own=OWN, outputs=3)
     with pytest.raises(ValueError, match="leave output out"):
         posterior.log_density(NEW, Y_NEW, together=True, output="a")
     with pytest.raises(ValueError, match="only Gaussian noise"):

@@ -1,6 +1,7 @@
 """Models of several functions: the effect of each input, outputs, the functions of a deep model."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ def portray(
     until: Any = None,
     title: str | None = None,
     call: str | None = None,
+    to_time: Callable[[np.ndarray], np.ndarray] | None = None,
+    x_label: str = "x",
 ) -> Portrait:
     """The content of figures and reports of posteriors of several functions or outputs.
 
@@ -49,6 +52,8 @@ def portray(
             none.
         title: title of figures and report.
         call: the call that made the posterior, shown in the report.
+        to_time: of several outputs, what inputs are drawn as, such as dates.
+        x_label: of several outputs, what the inputs are called.
 
     >>> import numpy as np, stategp as sg
     >>> x = np.random.default_rng(0).uniform(size=(50, 2))
@@ -62,7 +67,7 @@ def portray(
     if until is not None and not isinstance(posterior, MultiOutputPosterior | JointPosterior):
         raise ValueError("until is for posteriors along one input, which have forecasts")
     if isinstance(posterior, MultiOutputPosterior):
-        panels = output_panels(posterior, float(level), until)
+        panels = output_panels(posterior, float(level), until, to_time or np.asarray, x_label)
         observations = posterior.data.observed
         name = "Outputs"
         about = (
