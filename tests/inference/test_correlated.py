@@ -150,6 +150,19 @@ def test_samples_have_the_covariance_of_new_observations(posterior):
     np.testing.assert_array_equal(one, np.asarray(posterior.sample_y(0, NEW, 8))[..., 1])
 
 
+@pytest.mark.filterwarnings("ignore::stategp.NotConvergedWarning")
+def test_minibatches_of_all_rows_and_gradients_end_at_the_same_q(posterior):
+    data = {"x": X, "y": Y, "noise_variance": KNOWN}
+    one_step = {"batch_size": 64, "step_size": 1.0, "max_steps": 2}
+    whole = sg.condition(posterior.model, **data, inducing="data", **one_step)
+    np.testing.assert_allclose(whole.elbo, posterior.elbo, rtol=1e-9)
+    few = {"inducing": [0.0, 2.0, 4.0, 6.0]}
+    best = sg.condition(posterior.model, **data, **few)
+    climbed = sg.condition(posterior.model, **data, **few, method="gradient", tolerance=1e-4)
+    assert best.elbo - 1e-3 < climbed.elbo < best.elbo + 1e-9
+    np.testing.assert_allclose(climbed.predict_f(NEW)[0], best.predict_f(NEW)[0], atol=0.02)
+
+
 def test_weights_repeat_times(posterior):
     counts = np.ones(14)
     counts[2] = 2.0

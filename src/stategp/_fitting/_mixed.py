@@ -39,7 +39,8 @@ class MixedTask(Task, abc.ABC):
         x, y, extra, weights = (np.asarray(v) for v in (data.x, data.y, data.extra, data.weights))
         there = places if beside is None else beside
         rows = PlacedRows.padded(x, there, y, extra, weights, guess, data.origin)
-        padded = on_device(pad_inducing(inducing))
+        filled = pad_inducing(inducing) if settings.method.pads else inducing
+        padded = on_device(filled)
         return cls(settings, show, data, places, rows, padded, len(inducing), **more)
 
     @property
@@ -61,8 +62,10 @@ class MixedTask(Task, abc.ABC):
         kernels = larger_kernels(model.kernels)
         return None if kernels is None else (model.with_kernels(tuple(kernels)), self)
 
-    def posterior(self, model: Any, q: Q, result: FitResult | None) -> MixedPosterior:
-        """What was found."""
+    def posterior(
+        self, model: Any, q: Q, result: FitResult | None, *, indefinite: bool = False
+    ) -> MixedPosterior:
+        """What was found; `indefinite` if sites may make f less certain though no data can."""
         check_finite(model, q.elbo)
         return self.made(
             model,
@@ -74,4 +77,5 @@ class MixedTask(Task, abc.ABC):
             elbo=float(q.elbo),
             states=self.states,
             fit_result=result,
+            indefinite=indefinite,
         )

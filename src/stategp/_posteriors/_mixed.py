@@ -51,6 +51,7 @@ class MixedPosterior(Predicts):
     states: int = eqx.field(static=True)  # how many inducing locations there are
     fit_result: FitResult | None = eqx.field(static=True, default=None)
     certificate: Certificate | None = eqx.field(static=True, default=None)
+    indefinite: bool = eqx.field(static=True, default=False)  # whether sites may subtract precision
 
     @property
     def inducing(self) -> np.ndarray:
@@ -89,7 +90,8 @@ class MixedPosterior(Predicts):
         """Joint samples of all processes; x is measured from the origin."""
         whole = padded(on_device(x))
         chains = self.padded_inducing, self.sites
-        negative, several = not self.model.concave, samples_to_draw(count, len(whole))
+        negative = self.indefinite or not self.model.concave
+        several = samples_to_draw(count, len(whole))
         with finishing_compilations(forget=False):
             drawn = at_once(
                 lambda: _sample_processes(bare(self.model), *chains, key, whole, several, negative)
