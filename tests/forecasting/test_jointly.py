@@ -104,7 +104,7 @@ def test_what_is_not_there_is_refused(forecaster):
 
 
 def test_kernels_that_depend_on_where_they_are_are_refused():
-    kernel = sg.kernels.Piecewise([sg.kernels.Matern12(), sg.kernels.Matern32()], [20.0])
+    kernel = sg.kernels.Piecewise([sg.kernels.Matern12(), sg.kernels.Matern12()], [20.0])
     for options in ({"target": "a"}, {"target": BOTH, "joint": True}):
         with pytest.raises(ValueError, match="depends on where it is"):
             sg.Forecaster(kernel).fit(FRAME, **options, progress=False)

@@ -1,6 +1,6 @@
 """Mixtures of processes as in the paper: one optimiser on the hyperparameters and on ξ."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,8 @@ from stategp.parameters import log_prior, with_vector
 class OutputsGradient(Method):
     """One optimiser on the hyperparameters and on ξ of every chain, for several outputs."""
 
-    name, model = "gradient", MultiOutputGP
+    name = "gradient"
+    model: ClassVar[type] = MultiOutputGP
     regimes = (Regime.lbfgs, Regime.optax, Regime.minibatches)
     pads = False  # the precision of the states needs them apart
 
