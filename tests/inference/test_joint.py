@@ -75,6 +75,23 @@ def test_q_is_the_dense_one(posterior):
     assert np.max(np.abs(covariance[:, 0, 1])) > 0.01  # else nothing was tested
 
 
+OTHER_WAYS = [
+    {"method": "gradient", "tolerance": 1e-4},
+    {"batch_size": 3, "step_size": lambda step: 0.5 / (1 + step / 40), "max_steps": 600},
+]
+
+
+@pytest.mark.filterwarnings("ignore::stategp.NotConvergedWarning")
+@pytest.mark.parametrize("options", OTHER_WAYS, ids=["gradient", "minibatches"])
+def test_other_ways_end_at_the_same_q(posterior, options):
+    other = sg.condition(MODEL, X, Y, inducing="data", **options)
+    assert posterior.elbo - 2e-3 < other.elbo < posterior.elbo + 1e-7
+    for one, two in [(other.predict_f(X)[0], posterior.predict_f(X)[0]),
+                     (other.covariance_f(X), posterior.covariance_f(X))]:  # fmt: skip
+        np.testing.assert_allclose(one, two, atol=0.05)
+    assert np.all(np.isfinite(other.sample_f(0, X, 2)))
+
+
 def test_expectations_by_quadrature_are_the_closed_form():
     class Plain(sg.likelihoods.HeteroscedasticGaussian):
         expected_jointly = property()  # hides the closed form
@@ -130,7 +147,5 @@ def test_hyperparameters_are_learned_and_files_hold_it(tmp_path):
 def test_what_makes_no_sense_is_refused(posterior):
     with pytest.raises(ValueError, match="reads one function"):
         sg.JointGP(sg.kernels.Matern32(), "poisson")
-    with pytest.raises(ValueError, match="needs all data"):
-        sg.fit(MODEL, X, Y, batch_size=3)
     with pytest.raises(ValueError, match="CRPS is not available"):
         posterior.crps(X, Y)

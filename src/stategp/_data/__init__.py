@@ -48,6 +48,7 @@ from stategp._data._table import (
     observe_table,
     place_all,
 )
+from stategp._data._together import Together, seen_together
 from stategp._data._views import ORDER, Expected, Moments, Rows, View, learns
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "Summary",
     "Table",
     "Tallies",
+    "Together",
     "View",
     "Waves",
     "as_columns",
@@ -116,6 +118,7 @@ __all__ = [
     "place_inducing",
     "pool",
     "relative_inputs",
+    "seen_together",
     "summable",
     "summarise_columns",
     "times_and_places",

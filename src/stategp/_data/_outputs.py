@@ -24,6 +24,7 @@ class Outputs(NamedTuple):
     series: tuple[Observations | None, ...]  # of each output; None if there is nothing
     data: Observations  # all of them in order of x
     places: np.ndarray  # the number of the output in each row
+    given_rows: np.ndarray | None  # numbers of the rows, where all outputs were given in one table
 
 
 class _Given(NamedTuple):
@@ -52,7 +53,7 @@ def observe_several(
     """
     refuse_traced("the data", (x, y))
     given = _for_each_output(names, x, y, dict(extras), weights)
-    checked: list[tuple[np.ndarray, Observations] | None] = []
+    checked: list[tuple[np.ndarray, Observations, np.ndarray] | None] = []
     for name, likelihood, one in zip(names, likelihoods, given, strict=True):
         inputs = _prefixed(name, inputs_as_given, "x", one.x)
         targets = _prefixed(name, numbers, "y", one.y)
@@ -73,21 +74,28 @@ def observe_several(
         # The rows are numbered and go through the checks of a single series; its x says who stayed.
         rows = np.arange(len(targets))
         kept = _prefixed(name, observe, rows, targets, likelihood, **options)
-        checked.append((inputs[np.asarray(kept.x).astype(int) + int(kept.origin)], kept))
+        stayed = np.asarray(kept.x).astype(int) + int(kept.origin)
+        checked.append((inputs[stayed], kept, stayed))
     if not any(checked):
         raise ValueError("no output has observations: at least one is needed")
     origin = min(one[0].min().item() for one in checked if one is not None)
-    series = tuple(one if one is None else _in_order(*one, origin) for one in checked)
-    return Outputs(series, *_joined(series, origin))
+    ordered = [one if one is None else _in_order(*one, origin) for one in checked]
+    series = tuple(one if one is None else one[0] for one in ordered)
+    stayed = np.concatenate([one[1] for one in ordered if one is not None])
+    data, places, stayed = _joined(series, stayed, origin)
+    in_table = all(one.x is given[0].x for one in given)
+    return Outputs(series, data, places, stayed if in_table else None)
 
 
-def _in_order(inputs: np.ndarray, kept: Observations, origin: Origin) -> Observations:
-    """The observations of one output, measured from the origin of all."""
+def _in_order(
+    inputs: np.ndarray, kept: Observations, stayed: np.ndarray, origin: Origin
+) -> tuple[Observations, np.ndarray]:
+    """The observations of one output, measured from the origin of all, and their numbers."""
     x = relative_inputs("x", inputs, origin)
     order = np.argsort(x, kind="stable")
     columns: Any = [np.asarray(v)[order] for v in (x, kept.y, kept.extra, kept.weights)]
     columns.append(origin)
-    return Observations(*columns)
+    return Observations(*columns), stayed[order]
 
 
 def _taken(extra: str, likelihoods: tuple[Likelihood, ...]) -> bool:
@@ -104,8 +112,8 @@ def _prefixed(name: str, function: Any, *arguments: Any, **options: Any) -> Any:
 
 
 def _joined(
-    series: tuple[Observations | None, ...], origin: Origin
-) -> tuple[Observations, np.ndarray]:
+    series: tuple[Observations | None, ...], stayed: np.ndarray, origin: Origin
+) -> tuple[Observations, np.ndarray, np.ndarray]:
     seen = [(number, data) for number, data in enumerate(series) if data is not None]
     columns: Any = [
         np.concatenate([np.asarray(part) for part in parts])
@@ -116,7 +124,7 @@ def _joined(
     places = np.concatenate([np.full(len(data), number) for number, data in seen])
     order = np.argsort(columns[0], kind="stable")
     rows: Any = (*(column[order] for column in columns), origin)
-    return Observations(*rows), places[order]
+    return Observations(*rows), places[order], stayed[order]
 
 
 # --- the forms in which data come --------------------------------------------------------------

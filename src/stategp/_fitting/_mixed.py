@@ -33,12 +33,14 @@ class MixedTask(Task, abc.ABC):
     @classmethod
     def of(
         cls, data: Observations, places: Any, inducing: np.ndarray, settings: Settings,
-        show: Progress, guess: np.ndarray, **more: Any,
+        show: Progress, guess: np.ndarray, *, beside: Any = None, **more: Any,
     ) -> Any:  # fmt: skip
-        """`guess` is what each observation says of f."""
+        """`guess` is what each observation says of f; `beside`, places that know of other rows."""
         x, y, extra, weights = (np.asarray(v) for v in (data.x, data.y, data.extra, data.weights))
-        rows = PlacedRows.padded(x, places, y, extra, weights, guess, data.origin)
-        padded = on_device(pad_inducing(inducing))
+        there = places if beside is None else beside
+        rows = PlacedRows.padded(x, there, y, extra, weights, guess, data.origin)
+        filled = pad_inducing(inducing) if settings.method.pads else inducing
+        padded = on_device(filled)
         return cls(settings, show, data, places, rows, padded, len(inducing), **more)
 
     @property
@@ -60,8 +62,10 @@ class MixedTask(Task, abc.ABC):
         kernels = larger_kernels(model.kernels)
         return None if kernels is None else (model.with_kernels(tuple(kernels)), self)
 
-    def posterior(self, model: Any, q: Q, result: FitResult | None) -> MixedPosterior:
-        """What was found."""
+    def posterior(
+        self, model: Any, q: Q, result: FitResult | None, *, indefinite: bool = False
+    ) -> MixedPosterior:
+        """What was found; `indefinite` if sites may make f less certain though no data can."""
         check_finite(model, q.elbo)
         return self.made(
             model,
@@ -73,4 +77,5 @@ class MixedTask(Task, abc.ABC):
             elbo=float(q.elbo),
             states=self.states,
             fit_result=result,
+            indefinite=indefinite,
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from stategp._data import Outputs, observe_several, place_inducing
+from stategp._data import Outputs, observe_several, place_inducing, seen_together
 from stategp._fitting._automatic import as_auto
 from stategp._fitting._mixed import MixedTask
 from stategp._fitting._mixed_choice import choose_mixed, refuse_what_others_take
@@ -65,10 +65,11 @@ def outputs_posterior(
     settings.method.check(first, seen)
     request.open_checkpoint(settings, seen)
     guess = guess_rows(model, seen)
+    beside = None if model.ties is None else seen_together(seen, model.outputs)
 
     def task_at(inducing: np.ndarray) -> OutputsTask:
         task: OutputsTask = OutputsTask.of(
-            seen.data, seen.places, inducing, settings, show, guess, seen=seen
+            seen.data, seen.places, inducing, settings, show, guess, beside=beside, seen=seen
         )
         return task
 

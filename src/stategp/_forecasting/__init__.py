@@ -27,6 +27,7 @@ from stategp._forecasting._frames import (
     time_column,
 )
 from stategp._forecasting._instants import as_zone, instants_of
+from stategp._forecasting._jointly import Joint
 from stategp._forecasting._long import (
     Key,
     failure_frame,
@@ -53,7 +54,7 @@ from stategp._forecasting._scores import (
 from stategp._forecasting._sources import Source
 
 allow(Choice, Fitted, LongForm, TimeAxis, answers=(Forecaster,))
-allow(Bundle, Light, Panel)
+allow(Bundle, Joint, Light, Panel)
 check_when_read({Bundle: check_bundle, Panel: check_panel})
 allow(Effect, Event, Holidays, Design, Occasion, Scaling)
 

@@ -32,6 +32,7 @@ from stategp._forecasting._frames import (
     time_column,
     times_of,
 )
+from stategp._forecasting._jointly import Joint, fit_jointly
 from stategp._forecasting._learning import Series
 from stategp._forecasting._long_answers import after
 from stategp._forecasting._panel import Panel
@@ -40,7 +41,7 @@ from stategp._forecasting._pictures import Pictured
 from stategp._forecasting._pooling import draw_pooled, pooled
 from stategp._forecasting._regressors import effect_rows, without_unknown
 from stategp._forecasting._single import EXTRAS, Wish, fit_frame, fit_stream
-from stategp._forecasting._targets import melted
+from stategp._forecasting._targets import VALUE, melted
 from stategp._forecasting._updating import updated
 from stategp._forecasting._words import explain, tell_apart
 from stategp._posteriors import Posterior
@@ -94,6 +95,7 @@ class Forecaster(Pictured):
     cap: Any = None
     fitted: Fitted | None = None
     panel: Panel | None = None  # of many series, instead
+    joint: Joint | None = None  # of several targets together, instead
     scored: tuple[float, float, int] | None = dataclasses.field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -115,6 +117,7 @@ class Forecaster(Pictured):
         target: str | list[str] = "y",
         *,
         by: Any = None,
+        joint: Any = False,
         n_jobs: Any = None,
         noise_variance: str | None = None,
         exposure: str | None = None,
@@ -144,30 +147,51 @@ class Forecaster(Pictured):
 
         With a list of targets every one of these columns is such a series, on its own:
         ``fit(frame, target=["load", "price"])``. Answers have their names in a column `target`, and
-        ``forecaster["load"]`` is the forecaster of one.
+        ``forecaster["load"]`` is the forecaster of one. With `joint=True` they have one model (an
+        `sg.MultiOutputGP`), in which their levels and their noise are correlated, so that each
+        tells of the others, where one is missing and in samples; `joint=2` lets them share two
+        processes only. It has `forecast`, `predict`, `sample`, figures and a report.
         """
-        if isinstance(target, list | tuple):
-            if isinstance(frame, Stream):
-                raise ValueError("a stream names its target where it is made, and has one")
-            frame, by, target = melted(frame, time, target, by)
         extras = dict(zip(EXTRAS, (noise_variance, exposure, trials), strict=True))
         columns = extras | {"weights": weights}
+        several = isinstance(target, list | tuple)
+        if several and isinstance(frame, Stream):
+            raise ValueError("a stream names its target where it is made, and has one")
+        if joint is not False:
+            if not several or by is not None or n_jobs is not None:
+                raise ValueError(
+                    "joint is for a list of targets, without by and n_jobs: "
+                    "fit(frame, target=['a', 'b'], joint=True)"
+                )
+            wish = Wish(time, VALUE, columns, date_format, progress, options, limits)
+            return self._keep(joint=fit_jointly(self, frame, wish, target, joint))
+        if isinstance(target, list | tuple):
+            frame, by, target = melted(frame, time, target, by)
         wish = Wish(time, target, columns, date_format, progress, options, limits)
         if isinstance(frame, Stream):
             if by is not None or n_jobs is not None:
                 raise ValueError("a stream holds one series: by and n_jobs are for frames")
-            self.fitted, self.panel = fit_stream(self, frame, wish), None
-            return self
+            return self._keep(fit_stream(self, frame, wish))
         if by is not None:
             if limits is not None:
                 raise ValueError("limits are for one series: fit the series of `by` one by one")
-            self.panel, self.fitted = fit_panel(self, frame, by, wish, n_jobs), None
-            return self
+            return self._keep(panel=fit_panel(self, frame, by, wish, n_jobs))
         if n_jobs is not None:
             raise ValueError("n_jobs is for many series: give by, the column that tells them apart")
-        self.fitted, self.panel = fit_frame(self, frame, wish), None
-        if self.fitted.choices and progress is not False:
+        fitted = fit_frame(self, frame, wish)
+        self._keep(fitted)
+        if fitted.choices and progress is not False:
             print(self.explain(), file=sys.stderr)
+        return self
+
+    def _keep(
+        self,
+        fitted: Fitted | None = None,
+        panel: Panel | None = None,
+        joint: Joint | None = None,
+    ) -> "Forecaster":
+        """What was fitted, in the place of what was fitted before."""
+        self.fitted, self.panel, self.joint = fitted, panel, joint
         return self
 
     def update(
@@ -210,6 +234,8 @@ class Forecaster(Pictured):
 
     def __getitem__(self, key: Any) -> "Forecaster":
         """The forecaster of one of many series, by its key."""
+        if self.joint is not None:
+            raise TypeError("targets fitted together are answered for together, not by their name")
         if self.panel is None:
             raise TypeError("this Forecaster has one series: fit it with `by` for many")
         panel, number = self.panel, self.panel.number(key)
@@ -274,6 +300,8 @@ class Forecaster(Pictured):
         theirs; rows of the fitted frame without a target do as well. Options are those of
         `predict`.
         """
+        if self.joint is not None:
+            return self.joint.forecast(horizon, every, future, **options)
         if self.panel is not None:
             return self.panel.forecast(horizon, every, future, **options)
         x = self._after(horizon, every)
@@ -292,6 +320,8 @@ class Forecaster(Pictured):
         given by name; if only times are given, the median of the data is used. Regressors are
         taken from the frame, too.
         """
+        if self.joint is not None:
+            return self.joint.predict(times, of=of, **options)
         if self.panel is not None:
             return self.panel.predict(times, of=of, **options)
         x, read_extras = self._numbers(times, options if of == "observation" else None)
@@ -339,6 +369,10 @@ class Forecaster(Pictured):
 
         If several models are averaged, each gives as many samples as its weight says.
         """
+        if self.joint is not None:
+            if extras:
+                raise ValueError(f"targets fitted together take no {', '.join(extras)}")
+            return self.joint.sample(times, num_samples, seed)
         x, read_extras = self._numbers(times, extras)
         fitted, every = self._knowing(times, x), read_extras | extras
         drawn: Any
@@ -401,6 +435,12 @@ class Forecaster(Pictured):
 
     @property
     def _fitted(self) -> Fitted:
+        if self.joint is not None:
+            raise ValueError(
+                "targets fitted together (joint=True) have forecast, predict, sample, plot, report "
+                "and save, which answer for all; for the rest fit each on its own, without joint, "
+                "or ask forecaster.joint.posterior, an sg.MultiOutputPosterior"
+            )
         if self.panel is not None:
             raise ValueError(
                 "this Forecaster has many series: ask it for one by its key, forecaster[key]; "

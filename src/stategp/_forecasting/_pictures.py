@@ -10,7 +10,7 @@ import numpy as np
 from stategp._forecasting._answers import as_levels
 from stategp._forecasting._fitted import Fitted
 from stategp._forecasting._frames import clock_times
-from stategp._story import Remark, Story, tell
+from stategp._story import Portrait, Remark, Story, tell
 
 
 class Pictured(abc.ABC):
@@ -20,6 +20,8 @@ class Pictured(abc.ABC):
     @abc.abstractmethod
     def _fitted(self) -> Any:
         """What the fit left behind."""
+
+    joint: Any
 
     @property
     @abc.abstractmethod
@@ -45,11 +47,13 @@ class Pictured(abc.ABC):
         future: Any = None,
         levels: Any = (0.5, 0.95),
         **options: Any,
-    ) -> Story:
+    ) -> Story | Portrait:
         """The content of figures and reports; with a horizon, the forecast too.
 
         `future` has the values of regressors, as for `forecast`.
         """
+        if self.joint is not None:
+            return self.joint.portrait(horizon, max(as_levels(levels)))
         fitted, axis = self._fitted, self._fitted.axis
         ahead = None if horizon is None else self._after(horizon, None)
         known, usual = self._knowing(future, ahead), self._usual_extras()

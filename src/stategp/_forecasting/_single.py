@@ -76,7 +76,7 @@ def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:
     design, seen = make_design(effects, table, axis, (x, y), target)
     dated = {} if wish.date_format is None else {"date_format": wish.date_format}
     shown = {"limits": tuple(map(limits.get, LIMITS))} if limits else {}
-    call = _call(
+    call = call_text(
         asked, f"frame, time={time!r}, target={target!r}", named | dated | shown | wish.options
     )
     about = axis, time, target, kind_of(table), extras | limits, call
@@ -95,7 +95,7 @@ def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:
     if design is not None:
         f = roughly_without(design, x[seen], f)
         learn = partial(fit_with_effects, design)
-    model = _model(asked, (x[seen], f), likelihood, axis, wish.progress)
+    model = asked_model(asked, (x[seen], f), likelihood, axis, wish.progress)
     posterior: Posterior = learn(
         model, x, y, inducing=asked.inducing, progress=wish.progress, **beside, **wish.options
     )
@@ -116,12 +116,12 @@ def fit_stream(asked: Any, stream: Stream, wish: Wish) -> Fitted:
         raise ValueError(f"what is read of a stream is said where it is made: give {given} there")
     likelihood, progress = as_likelihood(asked.likelihood), wish.progress
     axis, data, points = read_stream(stream, likelihood, asked.kernel is not None, progress)
-    model = _model(asked, points, likelihood, axis, progress)
+    model = asked_model(asked, points, likelihood, axis, progress)
     posterior: Posterior = fit(
         model, data, inducing=asked.inducing, progress=progress, **wish.options
     )
     names = stream.time, stream.target, "pyarrow", stream.extras
-    return Fitted(posterior, axis, *names, _call(asked, "stream", wish.options))
+    return Fitted(posterior, axis, *names, call_text(asked, "stream", wish.options))
 
 
 def as_limits(limits: Any) -> dict[str, str]:
@@ -202,7 +202,9 @@ def _axis(asked: Any, instants: Instants) -> TimeAxis:
     return dataclasses.replace(axis, origin=before.origin, unit=before.unit)
 
 
-def _model(asked: Any, points: Any, likelihood: Likelihood, axis: TimeAxis, progress: Any) -> GP:
+def asked_model(
+    asked: Any, points: Any, likelihood: Likelihood, axis: TimeAxis, progress: Any
+) -> GP:
     """With the kernel given, or one for the values of f that the observations point at."""
     mean = Constant() if asked.mean is None else asked.mean
     if asked.kernel is not None:
@@ -237,7 +239,7 @@ def _within_limits(
     return limited
 
 
-def _call(asked: Any, data: str, options: dict[str, Any]) -> str:
+def call_text(asked: Any, data: str, options: dict[str, Any]) -> str:
     """The call as a user would write it."""
     shown = "".join(f", {name}={value!r}" for name, value in options.items())
     return f"{asked!r}.fit({data}{shown})"

@@ -15,8 +15,8 @@ from stategp._forecasting._frames import (
 TARGET, VALUE = "target", "y"
 
 
-def melted(frame: Any, time: str, targets: Any, by: Any) -> tuple[Any, Any, str]:
-    """A long frame with the name of the target in each row, what tells series apart, and y."""
+def target_names(targets: Any, time: str) -> list[str]:
+    """The columns of the targets, which must be different ones."""
     names = list(targets)
     if not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f"target must be a column or a list of columns, got {targets!r}")
@@ -24,6 +24,12 @@ def melted(frame: Any, time: str, targets: Any, by: Any) -> tuple[Any, Any, str]
         raise ValueError(
             f"targets must be different columns, and none of them {time!r}, got {', '.join(names)}"
         )
+    return names
+
+
+def melted(frame: Any, time: str, targets: Any, by: Any) -> tuple[Any, Any, str]:
+    """A long frame with the name of the target in each row, what tells series apart, and y."""
+    names = target_names(targets, time)
     table = as_frame(frame, time)
     for name in names:
         column(table, name)

@@ -95,6 +95,7 @@ from stategp._inference._mixed_shape import (
     mixed_geometry,
     mixed_priors,
     mixed_shape,
+    processes_strand,
 )
 from stategp._inference._natural import (
     Collapsed,
@@ -249,6 +250,7 @@ __all__ = [
     "place_layers",
     "prior_chain",
     "prior_mean",
+    "processes_strand",
     "pseudo_data",
     "rounding_of",
     "rows_of",

@@ -87,6 +87,10 @@ def mixed_alone(
 ) -> GroupSites:
     """The sites that the data would rather have of each chain, if the others stayed."""
     precision = -2 * expected.curvature
+    first = shape.groups[0]
+    if isinstance(first, SeveralStrand):
+        mean = first.moments(marginals[0])[0]
+        return (first.gather(expected.slope + (precision @ mean[..., None])[..., 0], precision),)
     return tuple(
         group.gather(
             expected.slope[None] + precision[None] * group.moments(pairs)[0],
@@ -104,12 +108,14 @@ def mixed_evaluate(
     *,
     alone: bool = False,
     target: bool = True,
+    indefinite: bool = False,
 ) -> Q:
     """The bound at prior × sites. NaN where that is not a Gaussian.
 
     The target is where all chains go together, or, if `alone`, each as if the others stayed.
+    `indefinite`: sites may have negative precision whatever the likelihood.
     """
-    swept = sweep_groups(shape, sites, not model.concave)
+    swept = sweep_groups(shape, sites, indefinite or not model.concave)
     marginals = tuple(one.marginals for one in swept)
     mean, variance = mixed_moments(shape, marginals)
     likelihood = model.likelihood_at(rows.places)

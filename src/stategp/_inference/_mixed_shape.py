@@ -162,6 +162,17 @@ def mixed_shape(model: MixedGP, x: Rows, places: Any, inducing: States) -> Mixed
     return MixedShape(tuple(groups), model.extra_variance(places))
 
 
+def processes_strand(model: MixedGP, x: Rows, inducing: States) -> SeveralStrand:
+    """What rows read that read every process, of the one chain of a joint q."""
+
+    def both(kernel: Kernel) -> tuple[Transitions, Projection]:
+        prior = prior_transitions(kernel, inducing)
+        return prior, project(kernel, inducing, x, prior)
+
+    answers = _for_each(model, both)
+    return SeveralStrand.of(_stacked([prior for prior, _ in answers]), [p for _, p in answers])
+
+
 def chain_members(model: MixedGP) -> tuple[tuple[int, ...], ...]:
     """The processes of every group: stacked into one chain, or each a chain of its own."""
     if model.q == "joint":

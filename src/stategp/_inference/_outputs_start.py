@@ -23,6 +23,7 @@ from stategp.parameters import (
 )
 
 _GRID = 512  # points at which outputs are compared
+_TIES = 1e3  # no more of ties: correlations then differ from one by a millionth
 
 
 def starting_outputs(model: MultiOutputGP, seen: Outputs, stretch: float = 1.0) -> MultiOutputGP:
@@ -41,10 +42,12 @@ def starting_outputs(model: MultiOutputGP, seen: Outputs, stretch: float = 1.0) 
     if not mixing.given:
         mixing = with_value(mixing, on_device(matrix))
     started: list[Kernel] = []
-    for kernel, values in zip(model.kernels, processes.T, strict=True):
+    for kernel, values in zip(model.kernels[: model.shared], processes.T, strict=True):
         if mixing.learned:
             kernel = _of_unit_size(kernel)
         started.append(starting_model(_process(kernel), _as_series(x, values), stretch).kernels[0])
+    if model.shared < len(model.kernels):
+        started += [gp.kernels[0] for gp in alone]
     return model.replaced(
         kernels=tuple(started), likelihoods=likelihoods, means=means, mixing=mixing
     )
@@ -61,12 +64,13 @@ def outputs_scales(model: MultiOutputGP, seen: Outputs) -> np.ndarray:
         x, _, processes = _factors(model, seen)
         kernels = [
             search_scales(_process(kernel), _as_series(x, values))
-            for kernel, values in zip(model.kernels, processes.T, strict=True)
-        ]
+            for kernel, values in zip(model.kernels[: model.shared], processes.T, strict=True)
+        ] + kernels
         if model.mixing.learned:
             sizes = [_size(model.likelihoods[i], data) for i, data in enumerate(series)]
-            mixing = np.repeat(sizes, len(model.kernels))
-    return np.concatenate([*kernels, *(p[1] for p in each), *(p[2] for p in each), mixing])
+            mixing = np.repeat(sizes, model.shared)
+    ties = np.ones(len(to_vector(model.ties)))
+    return np.concatenate([*kernels, *(p[1] for p in each), *(p[2] for p in each), mixing, ties])
 
 
 def outputs_limits(model: MultiOutputGP, seen: Outputs) -> Limits:
@@ -81,10 +85,12 @@ def outputs_limits(model: MultiOutputGP, seen: Outputs) -> Limits:
         kernels = [part[side][0] for part in each]
         mixing = np.zeros(0)
         if model.mixing is not None:
-            kernels = [np.full(len(to_vector(model.kernels)), free)]
+            shared = model.kernels[: model.shared]
+            kernels = [np.full(len(to_vector(shared)), free), *kernels]
             mixing = np.full(len(to_vector(model.mixing)), free)
         likelihoods, means = ([part[side][k] for part in each] for k in (1, 2))
-        ends.append(np.concatenate([*kernels, *likelihoods, *means, mixing]))
+        ties = np.full(len(to_vector(model.ties)), np.copysign(_TIES, free))
+        ends.append(np.concatenate([*kernels, *likelihoods, *means, mixing, ties]))
     return Limits(*ends)
 
 
@@ -94,8 +100,8 @@ def outputs_limits(model: MultiOutputGP, seen: Outputs) -> Limits:
 def _alone(model: MultiOutputGP, number: int) -> GP:
     """An output without the others."""
     kernel: Kernel = Matern32(variance=fixed(1.0), lengthscale=fixed(1.0))
-    if model.mixing is None:
-        kernel = model.kernels[number]
+    if model.shared < len(model.kernels):
+        kernel = model.kernels[model.shared + number]
     return GP(kernel, model.likelihoods[number], model.means[number])
 
 
@@ -149,7 +155,7 @@ def _factors(model: MultiOutputGP, seen: Outputs) -> tuple[np.ndarray, np.ndarra
         there = _averaged(np.asarray(data.x), f - np.mean(f), len(grid))
         columns.append(np.interp(grid, *there))
     F, size = np.stack(columns, axis=1), np.asarray(sizes)
-    count = len(model.kernels)
+    count = model.shared
     if model.mixing is not None and model.mixing.given:
         matrix = np.asarray(model.mixing.value)
         values = (F * size) @ np.linalg.pinv(matrix.T)

@@ -10,7 +10,7 @@ from stategp._arguments import as_number
 from stategp._expressions import parse_kernel
 from stategp._models._prior import sample_prior
 from stategp.kernels import Kernel
-from stategp.likelihoods import Gaussian, Likelihood, from_name
+from stategp.likelihoods import Gaussian, Likelihood, MultivariateGaussian, from_name
 from stategp.means import Mean
 
 
@@ -100,6 +100,11 @@ def as_likelihood(likelihood: Any) -> Likelihood:
         return Gaussian()
     if isinstance(likelihood, str):
         return from_name(likelihood)
+    if isinstance(likelihood, MultivariateGaussian):
+        raise ValueError(
+            "MultivariateGaussian is the noise of several outputs together: give it as it is, not "
+            "in a list, to an sg.MultiOutputGP"
+        )
     if not isinstance(likelihood, Likelihood):
         raise ValueError(
             "likelihood must be one of sg.likelihoods, such as sg.likelihoods.Gaussian(), or a "

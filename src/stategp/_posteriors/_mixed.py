@@ -17,6 +17,7 @@ from stategp._inference import (
     mixed_moments,
     mixed_priors,
     mixed_shape,
+    processes_strand,
 )
 from stategp._models import MixedGP, bare, prior_states
 from stategp._posteriors._pointwise import Points, by_blocks, padded
@@ -50,6 +51,7 @@ class MixedPosterior(Predicts):
     states: int = eqx.field(static=True)  # how many inducing locations there are
     fit_result: FitResult | None = eqx.field(static=True, default=None)
     certificate: Certificate | None = eqx.field(static=True, default=None)
+    indefinite: bool = eqx.field(static=True, default=False)  # whether sites may subtract precision
 
     @property
     def inducing(self) -> np.ndarray:
@@ -88,7 +90,8 @@ class MixedPosterior(Predicts):
         """Joint samples of all processes; x is measured from the origin."""
         whole = padded(on_device(x))
         chains = self.padded_inducing, self.sites
-        negative, several = not self.model.concave, samples_to_draw(count, len(whole))
+        negative = self.indefinite or not self.model.concave
+        several = samples_to_draw(count, len(whole))
         with finishing_compilations(forget=False):
             drawn = at_once(
                 lambda: _sample_processes(bare(self.model), *chains, key, whole, several, negative)
@@ -102,6 +105,17 @@ class MixedPosterior(Predicts):
             lambda x: _process_moments(plain, self.marginals, self.padded_inducing, x), x
         )
         return mean, variance
+
+    def _processes_together(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of all processes at each point."""
+        plain = bare(self.model)
+        if self.model.q == "product":
+            mean, variance = self._processes_moments(x)
+            return mean, variance[:, :, None] * np.eye(len(self.model.kernels))
+        mean, covariance = by_blocks(
+            lambda x: _joint_moments(plain, self.marginals, self.padded_inducing, x), x
+        )
+        return mean, covariance
 
     def _told(self, what: str) -> str:
         """A few lines for people."""
@@ -174,6 +188,13 @@ def _process_moments(
         columns.append(projection.marginals(own))
     mean, variance = (jnp.stack(list(those), axis=-1) for those in zip(*columns, strict=True))
     return mean, variance
+
+
+@jax.jit
+def _joint_moments(
+    model: MixedGP, marginals: tuple[PairMarginals, ...], inducing: States, x: Points
+) -> tuple[Float[Array, "points processes"], Float[Array, "points processes processes"]]:
+    return processes_strand(model, x, inducing).moments(marginals[0])
 
 
 @jax.jit(static_argnames=("num_samples", "indefinite"))

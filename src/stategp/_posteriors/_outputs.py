@@ -13,9 +13,11 @@ from stategp._posteriors._marginals import Marginals, as_targets
 from stategp._posteriors._mixed import MixedPosterior
 from stategp._posteriors._pointwise import check_levels
 from stategp._posteriors._prediction import observe_samples
+from stategp._posteriors._vectors import draw_noise, noise_matrices, vector_log_density
 from stategp._runtime import as_count, as_key, on_device
 
 Columns = Float[Array, "points *outputs"]
+Matrices = Float[Array, "points outputs outputs"]
 
 
 class MultiOutputPosterior(MixedPosterior):
@@ -42,6 +44,27 @@ class MultiOutputPosterior(MixedPosterior):
         moments = self._moments_at(np.tile(x, len(wanted)), places)
         shape = (len(wanted), len(x))
         return _answer([np.reshape(part, shape).T for part in moments], output)
+
+    def covariance_f(self, x_new: Any) -> Matrices:
+        """The covariance matrix of the latent functions of all outputs at each point."""
+        answer: Matrices = on_device(self._covariance_at(self._points("x_new", x_new)))
+        return answer
+
+    def covariance_y(self, x_new: Any, **extras: Any) -> Matrices:
+        """The covariance matrix of new observations of all outputs at each point.
+
+        >>> import numpy as np, stategp as sg
+        >>> noise = sg.likelihoods.MultivariateGaussian([[1.0, 0.5], [0.5, 2.0]])
+        >>> model = sg.MultiOutputGP(sg.kernels.Matern32(), noise)
+        >>> posterior = sg.condition(model, np.arange(3), [[0, 1], [1, np.nan], [0, 1]])
+        >>> far = posterior.covariance_y([1e3])
+        >>> print(far[0].round(3))
+        [[2.  0.5]
+         [0.5 3. ]]
+        """
+        x = self._points("x_new", x_new)
+        answer: Matrices = on_device(self._covariance_at(x) + self._noise_at(len(x), extras))
+        return answer
 
     def processes(self, x_new: Any) -> tuple[Columns, Columns]:
         """Mean and variance of the latent processes that outputs are mixtures of."""
@@ -83,16 +106,22 @@ class MultiOutputPosterior(MixedPosterior):
         """New observations, for joint samples of the latent functions."""
         f_key, *keys = jax.random.split(as_key(key), 1 + self.model.outputs)
         f = np.asarray(self.sample_f(f_key, x_new, num_samples))
-        columns = []
-        for i in self._wanted(output):
-            extra = np.broadcast_to(self._extra_of(i, f.shape[1], extras)[None], f.shape[:2])
-            likelihood = self.model.likelihoods[i]
-            columns.append(
-                np.asarray(observe_samples(likelihood, keys[i], on_device(f[..., i]), extra))
-            )
+        wanted = self._wanted(output)
+        if self.model.ties is not None:
+            noise = draw_noise(keys[0], self._noise_at(f.shape[1], extras), len(f))
+            columns = [f[..., i] + noise[..., i] for i in wanted]
+        else:
+            columns = [self._observed_samples(keys[i], f[..., i], i, extras) for i in wanted]
         y = columns[0] if output is not None else np.stack(columns, axis=-1)
         drawn: Float[Array, "samples points *outputs"] = on_device(y)
         return drawn
+
+    def _observed_samples(
+        self, key: PRNGKeyArray, f: np.ndarray, number: int, extras: dict[str, Any]
+    ) -> np.ndarray:
+        extra = np.broadcast_to(self._extra_of(number, f.shape[1], extras)[None], f.shape)
+        likelihood = self.model.likelihoods[number]
+        return np.asarray(observe_samples(likelihood, key, on_device(f), extra))
 
     def predict_y(
         self, x_new: Any, *, output: Any = None, **extras: Any
@@ -118,8 +147,23 @@ class MultiOutputPosterior(MixedPosterior):
         )
         return answer
 
-    def log_density(self, x_new: Any, y_new: Any, *, output: Any = None, **extras: Any) -> Columns:
-        """Log predictive density of each new observation separately (NaN where y is NaN)."""
+    def log_density(
+        self, x_new: Any, y_new: Any, *, together: bool = False, output: Any = None, **extras: Any
+    ) -> Columns:
+        """Log predictive density of each new observation separately (NaN where y is NaN).
+
+        With `together`, one number for each point: the density of all outputs observed there, which
+        must be Gaussian (NaN where none was).
+        """
+        if together:
+            if output is not None:
+                raise ValueError("together is of all outputs: leave output out")
+            x, y = self._points("x_new", x_new), self._checked(y_new, self._wanted(None))
+            mean = np.asarray(self.predict_f(x_new)[0])
+            covariance = self._covariance_at(x) + self._noise_at(len(x), extras)
+            whole = np.broadcast_to(y, mean.shape)
+            answer: Columns = on_device(vector_log_density(whole, mean, covariance))
+            return answer
         return self._scores(x_new, y_new, output, extras, lambda there, y: there.log_density(y))
 
     def cdf(
@@ -181,6 +225,19 @@ class MultiOutputPosterior(MixedPosterior):
         y = np.asarray(y_new, dtype=float)
         if output is not None:
             y = y[:, None] if y.ndim == 1 else y
+        y = self._checked(y, wanted)
+
+        def ask(there: Marginals, position: int) -> Any:
+            column = y if y.ndim == 0 else y[:, position]
+            return score(there, as_targets(column, len(there)))
+
+        scores = np.stack(self._each(x_new, output, extras, ask), axis=-1)
+        answer: Columns = on_device(scores if output is None else scores[..., 0])
+        return answer
+
+    def _checked(self, y_new: Any, wanted: list[int]) -> np.ndarray:
+        """Values of the outputs wanted, in columns."""
+        y = np.asarray(y_new, dtype=float)
         if y.ndim == 2 and y.shape[1] != len(wanted):
             raise ValueError(
                 f"y_new must have a column for each of {len(wanted)} outputs, got shape {y.shape}"
@@ -190,14 +247,17 @@ class MultiOutputPosterior(MixedPosterior):
                 f"y_new must have a row for each point and a column for each of {len(wanted)} "
                 f"outputs, got shape {y.shape}; for one of them give output=…"
             )
+        return y
 
-        def ask(there: Marginals, position: int) -> Any:
-            column = y if y.ndim == 0 else y[:, position]
-            return score(there, as_targets(column, len(there)))
+    def _covariance_at(self, x: np.ndarray) -> np.ndarray:
+        """The covariance of all outputs' functions; x is measured from the origin."""
+        matrix = np.asarray(self.model.matrix())
+        covariance = matrix @ self._processes_together(x)[1] @ matrix.T
+        return (covariance + np.swapaxes(covariance, 1, 2)) / 2
 
-        scores = np.stack(self._each(x_new, output, extras, ask), axis=-1)
-        answer: Columns = on_device(scores if output is None else scores[..., 0])
-        return answer
+    def _noise_at(self, points: int, extras: dict[str, Any]) -> np.ndarray:
+        each = [self._extra_of(i, points, extras) for i in range(self.model.outputs)]
+        return noise_matrices(self.model, np.stack(each, axis=-1))
 
     def __repr__(self) -> str:
         return self._told(f"MultiOutputPosterior of {self.model!r}")

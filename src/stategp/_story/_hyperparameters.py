@@ -61,16 +61,24 @@ def list_hyperparameters(model: Any, unit: str = "") -> Iterator[Hyperparameter]
 def _outputs(model: MultiOutputGP, unit: str) -> Iterator[Hyperparameter]:
     """Those of each output, and of the processes that they share."""
     if model.mixing is not None:
-        for number, kernel in enumerate(model.kernels):
+        for number, kernel in enumerate(model.kernels[: model.shared]):
             yield from _rows(kernel, [f"process {number + 1}"], unit)
         for name, row in zip(model.names, np.asarray(model.mixing.value), strict=True):
             shares = dataclasses.replace(model.mixing, value=on_device(row), prior=None)
             yield from _rows(shares, [name], unit, "mixing")
     for number, name in enumerate(model.names):
-        if model.mixing is None:
-            yield from _rows(model.kernels[number], [name], unit)
+        if model.shared < len(model.kernels):
+            yield from _rows(model.kernels[model.shared + number], [name], unit)
         yield from _rows(model.means[number], [name, "mean"], unit)
         yield from _rows(model.likelihoods[number], [name, "likelihood"], unit)
+    if model.ties is not None:
+        R = np.asarray(model.noise_covariance())
+        sizes = np.sqrt(np.diagonal(R))
+        for number, name in enumerate(model.names[1:], start=1):
+            row = on_device((R / sizes / sizes[:, None])[number, :number])
+            ties = dataclasses.replace(model.ties, value=row)
+            before = ", ".join(model.names[:number])
+            yield from _rows(ties, [name, "likelihood"], unit, f"noise correlation with {before}")
 
 
 def _rows(part: Any, where: list[str], unit: str, field: str = "") -> Iterator[Hyperparameter]:

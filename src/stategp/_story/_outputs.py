@@ -15,17 +15,24 @@ _MOST_POINTS = 2000
 _FEW_POINTS = 200  # where a quantile takes long
 
 
-def output_panels(posterior: MultiOutputPosterior, level: float, until: Any) -> list[Panel]:
-    """Observations, mean and intervals of new observations of every output."""
-    x, rule = _along(posterior, until, _MOST_POINTS)
+def output_panels(
+    posterior: MultiOutputPosterior, level: float, until: Any, to_time: Any, label: str
+) -> list[Panel]:
+    """Observations, mean and intervals of new observations of every output.
+
+    `to_time` makes of inputs what is drawn along the axis.
+    """
+    x, rule = _along(posterior, until, _MOST_POINTS, to_time)
     panels = []
     for number, name in enumerate(posterior.model.names):
         there = posterior.marginals_of(number, x, **_usual(posterior, number))
         lower, upper = np.asarray(there.quantiles([(1 - level) / 2, (1 + level) / 2]))
         mean = np.asarray(there.moments()[0])
-        seen = posterior.observed(number)
-        marks = _marks(f"part{number % _PARTS}", x, (mean, lower, upper), seen, rule)
-        panels.append(_panel(number, f"Output {name}", name, marks))
+        at, y = posterior.observed(number)
+        seen = to_time(at.astype(float)), y
+        curve = mean, lower, upper
+        marks = _marks(f"part{number % _PARTS}", to_time(x), curve, seen, rule)
+        panels.append(_panel(number, f"Output {name}", name, marks, label))
     return panels
 
 
@@ -37,7 +44,7 @@ def function_panels(posterior: JointPosterior, level: float, until: Any) -> list
     usual = {} if extra is None else {extra: float(np.median(np.asarray(data.extra)))}
     lower, upper = np.asarray(posterior.quantiles(x, [(1 - level) / 2, (1 + level) / 2], **usual))
     mean = np.asarray(posterior.predict_y(x, **usual)[0])
-    seen = np.asarray(data.x) + data.origin, np.asarray(data.y)
+    seen = np.asarray(data.x) + float(data.origin), np.asarray(data.y)
     panels = [_panel(0, "Observations", "y", _marks("part0", x, (mean, lower, upper), seen, rule))]
     means, variances = (np.asarray(part) for part in posterior.predict_f(x))
     for number in range(posterior.model.functions):
@@ -48,7 +55,9 @@ def function_panels(posterior: JointPosterior, level: float, until: Any) -> list
     return panels
 
 
-def _along(posterior: MixedPosterior, until: Any, most: int) -> tuple[np.ndarray, list[Mark]]:
+def _along(
+    posterior: MixedPosterior, until: Any, most: int, to_time: Any = np.asarray
+) -> tuple[np.ndarray, list[Mark]]:
     """Where curves are computed, and the mark where a forecast begins."""
     data = posterior.data
     relative = np.asarray(data.x)
@@ -57,7 +66,8 @@ def _along(posterior: MixedPosterior, until: Any, most: int) -> tuple[np.ndarray
     x = user_units(grid[:: -(-len(grid) // most)], data.origin).astype(float)
     if end <= relative[-1]:
         return x, []
-    return x, [Rule("forecast", np.asarray([relative[-1] + float(data.origin)]), name="forecast")]
+    last = to_time(np.asarray([relative[-1] + float(data.origin)]))
+    return x, [Rule("forecast", last, name="forecast")]
 
 
 def _usual(posterior: MultiOutputPosterior, number: int) -> dict[str, float]:
@@ -72,7 +82,7 @@ def _marks(colour: str, x: np.ndarray, curve: Any, seen: Any, rule: list[Mark]) 
     dots: list[Mark] = []
     if seen is not None:
         faint = len(seen[1]) > 1000
-        dots.append(Dots("data", seen[0].astype(float), seen[1], key="data", faint=faint))
+        dots.append(Dots("data", seen[0], seen[1], key="data", faint=faint))
     return (
         Fill(colour, x, lower, upper, key="band"),
         *dots,
@@ -81,7 +91,6 @@ def _marks(colour: str, x: np.ndarray, curve: Any, seen: Any, rule: list[Mark]) 
     )
 
 
-def _panel(at: int, title: str, label: str, marks: tuple[Mark, ...]) -> Panel:
-    return Panel(
-        f"component-{at}", title, Axis("x"), Axis(label), marks, says=title, along=False, room=1.0
-    )
+def _panel(at: int, title: str, label: str, marks: tuple[Mark, ...], across: str = "x") -> Panel:
+    axes = Axis(across), Axis(label)
+    return Panel(f"component-{at}", title, *axes, marks, says=title, along=False, room=1.0)

@@ -1,6 +1,7 @@
 """Models of several functions: the effect of each input, outputs, the functions of a deep model."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ def portray(
     times: Any = None,
     title: str | None = None,
     call: str | None = None,
+    to_time: Callable[[np.ndarray], np.ndarray] | None = None,
+    x_label: str = "x",
 ) -> Portrait:
     """The content of figures and reports of posteriors of several functions or outputs.
 
@@ -55,6 +58,8 @@ def portray(
             the last of the data.
         title: title of figures and report.
         call: the call that made the posterior, shown in the report.
+        to_time: of several outputs, what inputs are drawn as, such as dates.
+        x_label: of several outputs, what the inputs are called.
 
     >>> import numpy as np, stategp as sg
     >>> x = np.random.default_rng(0).uniform(size=(50, 2))
@@ -71,7 +76,7 @@ def portray(
         raise ValueError("times are those of maps, which only fields over space and time have")
     lead, maps = "", None
     if isinstance(posterior, MultiOutputPosterior):
-        panels = output_panels(posterior, float(level), until)
+        panels = output_panels(posterior, float(level), until, to_time or np.asarray, x_label)
         observations = posterior.data.observed
         name = "Outputs"
         about = (

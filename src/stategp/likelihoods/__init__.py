@@ -13,6 +13,7 @@ from stategp.likelihoods._heteroscedastic_t import HeteroscedasticStudentT
 from stategp.likelihoods._hurdle import HurdlePoisson
 from stategp.likelihoods._laplace import Laplace
 from stategp.likelihoods._log_normal import LogNormal
+from stategp.likelihoods._multivariate import MultivariateGaussian
 from stategp.likelihoods._names import from_name
 from stategp.likelihoods._ordinal import Ordinal
 from stategp.likelihoods._positive import Exponential, Gamma, Weibull
@@ -36,6 +37,7 @@ __all__ = [
     "Laplace",
     "Likelihood",
     "LogNormal",
+    "MultivariateGaussian",
     "NegativeBinomial",
     "Ordinal",
     "Poisson",

@@ -18,6 +18,7 @@ from stategp._fitting._methods._linearised import (
 from stategp._fitting._methods._logistic import Logistic
 from stategp._fitting._methods._mixed import MixedNatural
 from stategp._fitting._methods._mixed_first_order import MixedInMinibatches, MixedWithOptax
+from stategp._fitting._methods._mixed_gradient import JointGradient, OutputsGradient
 from stategp._fitting._methods._natural import Natural
 from stategp._fitting._methods._natural_first_order import NaturalInMinibatches, NaturalWithOptax
 from stategp._fitting._methods._power_ep import PowerEP
@@ -43,6 +44,8 @@ METHODS: tuple[type[Method], ...] = (
     MixedNatural,
     MixedWithOptax,
     MixedInMinibatches,
+    OutputsGradient,
+    JointGradient,
     DeepNatural,
     DeepGradient,
 )

@@ -80,13 +80,6 @@ class MixedInMinibatches(Ascending):
     regimes = (Regime.minibatches,)
     takes_step_size = True
 
-    def check(self, model: MixedGP, data: Any) -> None:
-        if model.functions > 1:
-            raise ValueError(
-                f"an {type(model).__name__} needs all data: leave batch_size out, or use an sg.GP, "
-                "whose functions are independent under q"
-            )
-
     def ascent(self, model: MixedGP, task: MixedTask, warm: GroupSites | None) -> Ascent:
         optimiser = checked(task.settings.optimiser)
         take = _minibatch_step(optimiser, task.count)
@@ -187,8 +180,11 @@ def _cautious_sites(model: MixedGP, rows: PlacedRows, shape: MixedShape, q: Q) -
     """The sites wanted at q if no observation could make f less certain."""
     mean, variance = mixed_moments(shape, q.marginals)
     mean = mean + model.offset(rows.user_x, rows.places)
-    likelihood = model.likelihood_at(rows.places)
-    return mixed_alone(shape, q.marginals, rows.expected(likelihood, mean, variance, clip=True))
+    expected = rows.expected(model.likelihood_at(rows.places), mean, variance, clip=True)
+    if model.functions > 1:  # a diagonal without positive entries can make nothing less certain
+        own = expected.curvature * jnp.eye(model.functions)[None]
+        expected = expected._replace(curvature=own)
+    return mixed_alone(shape, q.marginals, expected)
 
 
 def _is_gaussian(

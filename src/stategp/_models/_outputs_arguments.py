@@ -1,0 +1,85 @@
+"""What users give to a model of several outputs, checked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from stategp._arguments import as_whole
+from stategp.parameters import Parameter, declare, parameter
+
+
+def is_list(parts: Any) -> bool:
+    """Whether there is one for each of something."""
+    return isinstance(parts, list | tuple | Mapping)
+
+
+def length_of(parts: Any) -> int | None:
+    """How many there are, if there is one for each of something."""
+    return len(parts) if isinstance(parts, list | tuple) else None
+
+
+def named_parts(kernels: Any) -> tuple[tuple[str, ...] | None, tuple[Any, ...]]:
+    """Kernels, and the names of outputs if they came with them."""
+    if isinstance(kernels, Mapping):
+        names, parts = tuple(map(str, kernels)), tuple(kernels.values())
+    else:
+        names, parts = None, tuple(kernels) if isinstance(kernels, list | tuple) else (kernels,)
+    if not parts:
+        raise ValueError("kernels is empty: a model needs at least one")
+    return names, parts
+
+
+def as_names(outputs: Any) -> tuple[str, ...]:
+    """The names of outputs, from a list or their number."""
+    count = as_whole(outputs)
+    if count is not None and count > 0:
+        return tuple(map(str, range(count)))
+    if isinstance(outputs, list | tuple) and outputs:
+        return tuple(map(str, outputs))
+    raise ValueError(f"outputs must be a list of names or a positive number, got {outputs!r}")
+
+
+def as_mixing(mixing: Any) -> Parameter:
+    """An open parameter without a shape for "learned"."""
+    if isinstance(mixing, str):
+        if mixing != "learned":
+            raise ValueError(
+                "mixing must be None, 'learned' or an array with a row for each output and a "
+                f"column for each kernel, got {mixing!r}"
+            )
+        return parameter()
+    if isinstance(mixing, Parameter) and not mixing.given:
+        return mixing
+    return declare(
+        "mixing", mixing, default=np.zeros((1, 1)), constraint="real", role="shape", ndim=2
+    )
+
+
+def shaped_mixing(matrix: Parameter, outputs: int, processes: int) -> Parameter:
+    """The matrix with a row for each output and a column for each process."""
+    if matrix.value.ndim:
+        if matrix.value.shape != (outputs, processes):
+            raise ValueError(
+                f"mixing must have a row for each of {outputs} outputs and a column for each of "
+                f"{processes} kernels, got shape {matrix.value.shape}"
+            )
+        return matrix
+    start = np.eye(outputs, processes) + 0.1
+    return declare("mixing", matrix, default=start, constraint="real", role="shape", ndim=2)
+
+
+def agreed_count(known: dict[str, int | None]) -> int:
+    """How many outputs there are, by everything that tells it."""
+    told = {name: count for name, count in known.items() if count is not None}
+    if not told:
+        raise ValueError("how many outputs are there? give outputs=…, their number or their names")
+    if len(set(told.values())) > 1:
+        said = ", ".join(f"{count} by {name}" for name, count in told.items())
+        raise ValueError(f"the number of outputs is not clear: {said}")
+    return next(iter(told.values()))
+
+
+def for_each(parts: Any, count: int) -> tuple[Any, ...]:
+    """One for each output."""
+    return tuple(parts) if isinstance(parts, list | tuple) else (parts,) * count
