@@ -14,7 +14,7 @@ def _covariance(kernel, left, right):
 
 @jax.jit
 def _transitions(kernel, lags):
-    return jax.vmap(jax.vmap(kernel.transition))(lags)
+    return jax.vmap(kernel.transition)(lags)
 
 
 class Regression(NamedTuple):
@@ -26,14 +26,16 @@ class Regression(NamedTuple):
 
 def gp(kernel, x, y, noise, x_new) -> Regression:
     """Exact GP regression from the kernel's closed form; `noise` is a number or one per point."""
-    x, x_new = jnp.asarray(x), jnp.asarray(x_new)
-    C = np.asarray(_covariance(kernel, x, x)) + np.diag(np.broadcast_to(noise, len(x)))
-    cross = np.asarray(_covariance(kernel, x_new, x))
+    n = len(x)
+    everywhere = jnp.asarray(np.concatenate([x, x_new]))
+    K = np.asarray(_covariance(kernel, everywhere, everywhere))  # of all: one program
+    C = K[:n, :n] + np.diag(np.broadcast_to(noise, n))
+    cross = K[n:, :n]
     L = np.linalg.cholesky(C)
     white = np.linalg.solve(L, np.asarray(y))
     half = np.linalg.solve(L, cross.T)
-    covariance = np.asarray(_covariance(kernel, x_new, x_new)) - half.T @ half
-    evidence = -white @ white / 2 - np.log(np.diag(L)).sum() - len(x) / 2 * np.log(2 * np.pi)
+    covariance = K[n:, n:] - half.T @ half
+    evidence = -white @ white / 2 - np.log(np.diag(L)).sum() - n / 2 * np.log(2 * np.pi)
     return Regression(evidence, half.T @ white, np.diag(covariance), covariance)
 
 
@@ -42,9 +44,11 @@ def state_covariances(kernel, z, x):
     z, x = np.asarray(z), np.asarray(x)
     d, P0, H = kernel.state_dim, np.asarray(kernel.stationary_covariance()), kernel.emission()
     H = np.asarray(H)
+    lags = [np.maximum(v, 0.0) for v in (z[:, None] - z, x[:, None] - z, z - x[:, None])]
+    flat = _transitions(kernel, jnp.asarray(np.concatenate([v.ravel() for v in lags])))
+    parts = np.split(np.asarray(flat), np.cumsum([v.size for v in lags])[:-1])
     among, ahead, behind = (
-        np.asarray(_transitions(kernel, jnp.asarray(np.maximum(lags, 0.0))))
-        for lags in (z[:, None] - z, x[:, None] - z, z - x[:, None])
+        part.reshape(*v.shape, d, d) for part, v in zip(parts, lags, strict=True)
     )
     lower = (among @ P0).transpose(0, 2, 1, 3)
     order = np.arange(len(z))

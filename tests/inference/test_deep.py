@@ -1,8 +1,5 @@
 """Deep models: one layer is the plain GP, gradients and samples are right, misuse is named."""
 
-import functools
-
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,9 +7,11 @@ import optax
 import pytest
 
 import stategp as sg
-from stategp._inference import Tape, deep_chains
-from stategp._inference._deep import DeepState, Output, deep_bound, deep_step, first_sites, first_xi
+from stategp._fitting._methods._deep import _natural_step
+from stategp._inference import Tape, checked, deep_chains
+from stategp._inference._deep import DeepState, Output, deep_bound, first_sites, first_xi
 from stategp._models import Latent, Values
+from stategp._posteriors import DeepPosterior
 from stategp.chain import Sites
 from stategp.parameters import to_vector
 
@@ -31,13 +30,18 @@ def layer(**options):
 
 
 NOISE = sg.likelihoods.Gaussian(variance=0.01)
+# Hyperparameters all but stand still: steps of q, and of both, are one program.
+SLOW = optax.sgd(1e-7)
 SHORT = pytest.mark.filterwarnings("ignore::stategp.NotConvergedWarning")  # on purpose
 
 
 def test_one_layer_is_the_plain_gp():
+    """Its bound, too, has no prior of hyperparameters."""
     x, y = series()
-    plain = sg.condition(sg.GP(k.Matern32(variance=1.0, lengthscale=0.3), NOISE), x, y, inducing=Z)
-    model = sg.DeepGP.stack([layer(mean=0.0)], NOISE)
+    prior = sg.priors.LogNormal(median=3.0, spread=0.5)
+    kernel = k.Matern32(variance=1.0, lengthscale=sg.parameter(0.3, prior=prior))
+    plain = sg.condition(sg.GP(kernel, NOISE), x, y, inducing=Z)
+    model = sg.DeepGP.stack([sg.Layer(kernel, Z, mean=0.0)], NOISE)
     deep = sg.condition(model, x, y, step_size=1.0, max_steps=3)
     np.testing.assert_allclose(deep.elbo, plain.elbo, rtol=1e-8)
     x_new = np.linspace(-0.5, 1.5, 20)
@@ -51,9 +55,9 @@ def test_one_layer_is_the_plain_gp():
     np.testing.assert_allclose(function.predict_f(x_new), deep.predict_f(x_new), atol=1e-8)
 
 
-def two_layers(**options):
-    inner = sg.Layer(k.Matern32(variance=0.1, lengthscale=0.5), np.linspace(0.1, 0.9, 6))
-    return sg.DeepGP.stack([inner, layer(mean=0.0)], NOISE, **options)
+def two_layers():
+    inner = sg.Layer(k.Matern32(variance=0.1, lengthscale=0.5), np.linspace(0.1, 0.9, 8))
+    return sg.DeepGP.stack([inner, layer(mean=0.0)], NOISE, samples=3)
 
 
 def output(x, y):
@@ -91,58 +95,58 @@ def beginning(model):
     return jax.tree.map(np.asarray, start)
 
 
-STACKED = two_layers(samples=3)
+def step(model, sites, outputs, size, key):
+    """One step of q, which takes the hyperparameters along: that of `sg.fit`."""
+    optimiser = checked(SLOW)
+    state, scales = DeepState.first(model, optimiser, sites), jnp.ones(len(to_vector(model)))
+    return _natural_step(optimiser)(
+        state, model, outputs, None, scales, jnp.asarray(size, dtype=float), key
+    )
+
+
+STACKED = two_layers()
 stacked_bound = bound_and_gradient(STACKED)
 
 
 def test_gradients_are_right_inside_and_outside_the_inducing_range():
     """Inner layers move inputs, here beyond the inducing locations on both sides."""
-    x, y = series(30)
+    x, y = series()
     agrees_with_differences(stacked_bound, beginning(STACKED), output(1.4 * x - 0.2, y))
 
 
 def test_natural_steps_move_hyperparameters_along_the_same_gradient():
-    x, y = series(30)
-    outputs = output(x, y)
-    vector, sites, free = to_vector(STACKED), first_sites(STACKED), optax.sgd(1.0)
-    scales, key = jnp.ones_like(vector), jax.random.key(0)
-    moved, bound = jax.jit(
-        lambda state: deep_step(free, state, STACKED, outputs, scales, jnp.zeros(()), key)
-    )(DeepState.first(STACKED, free, sites))
+    outputs = output(*series())
+    vector, sites = to_vector(STACKED), first_sites(STACKED)
+    moved, bound = step(STACKED, sites, outputs, 0.0, jax.random.key(0))
     value, gradient = stacked_bound(beginning(STACKED), outputs)
     np.testing.assert_allclose(bound, value, rtol=1e-6)
-    np.testing.assert_allclose((moved.scaled - vector) * 30, gradient.scaled, rtol=1e-5, atol=1e-5)
+    rise = (np.asarray(moved.scaled) - vector) * 60 / 1e-7
+    np.testing.assert_allclose(rise, gradient.scaled, rtol=1e-5, atol=1e-5)
 
 
-def twice(**options):
-    """One function that is called three times, once at its own values."""
-    return sg.DeepGP(
-        {"f": layer(mean=0.0)},
-        lambda f, t: f["f"](t + 0.3 * f["f"](t)) - f["f"](t) + f["f"](t + 0.02),
-        NOISE,
-        **options,
-    )
+def nested(f, t):
+    """One function that is called three times: at its own values, at equal inputs, and nearby."""
+    return f["f"](t + 0.3 * f["f"](t)) - f["f"](jnp.where(t < 0.5, t, t + 0.02))
 
 
-@pytest.mark.parametrize("make", [two_layers, twice])
+def thrice(**options):
+    return sg.DeepGP({"f": layer(mean=0.0)}, nested, NOISE, **options)
+
+
+@pytest.mark.parametrize("make", [two_layers, thrice])
 def test_natural_steps_follow_the_natural_gradient_of_the_bound(make):
     """Along any change of the sites, the bound changes by ⟨direction, change of η⟩."""
-    x, y = series(30)
-    model = make(samples=4)
-    outputs = (Output(jnp.asarray(x), jnp.asarray(y), jnp.zeros(30), jnp.ones(30)),)
-    key, still = jax.random.key(3), optax.sgd(0.0)
-    scales, size = jnp.ones(len(to_vector(model))), jnp.asarray(1e-3)
+    model, outputs, size = make(), output(*series()), 1e-3
     rng = np.random.default_rng(1)
     sites = {}
     for path, tight in first_sites(model).items():
         root = 0.3 * rng.standard_normal(tight.precision.shape)
-        precision = 0.05 * tight.precision + root @ root.mT
-        sites[path] = Sites(jnp.asarray(rng.standard_normal(tight.linear.shape)), precision)
+        precision = 0.05 * np.asarray(tight.precision) + root @ root.mT
+        linear = rng.standard_normal(tight.linear.shape)
+        sites[path] = Sites(jnp.asarray(linear), jnp.asarray(precision))
 
-    @jax.jit
-    def step(sites):
-        state = DeepState.first(model, still, sites)
-        return deep_step(still, state, model, outputs, scales, size, key)
+    def take(sites):
+        return step(model, sites, outputs, size, jax.random.key(3))
 
     @jax.jit
     def moments(sites):
@@ -153,20 +157,31 @@ def test_natural_steps_follow_the_natural_gradient_of_the_bound(make):
             for path, q in pairs.items()
         }
 
-    moved, _ = step(sites)
+    moved, _ = take(sites)
     assert all(int(count) == 0 for count in moved.replaced.values())
-    way = jax.tree.map(lambda v: jnp.asarray(rng.standard_normal(v.shape)), sites)
-    way = {path: Sites(w.linear, w.precision + w.precision.mT) for path, w in way.items()}
+    way = jax.tree.map(lambda v: rng.standard_normal(v.shape), sites)
     low, high = (
-        jax.tree.map(lambda v, w, s=side: v + s * 1e-5 * w, sites, way) for side in (-1, 1)
+        {
+            path: Sites(
+                jnp.asarray(sites[path].linear + side * w.linear),
+                jnp.asarray(sites[path].precision + side * (w.precision + w.precision.mT)),
+            )
+            for path, w in way.items()
+        }
+        for side in (-1e-5, 1e-5)
     )
-    rise = (float(step(high)[1]) - float(step(low)[1])) / 2e-5
-    changes = jax.tree.map(lambda a, b: (b - a) / 2e-5, moments(low), moments(high))
+    rise = (float(take(high)[1]) - float(take(low)[1])) / 2e-5
+    ends = jax.tree.map(np.asarray, (moments(low), moments(high)))
+    changes = jax.tree.map(lambda a, b: (b - a) / 2e-5, *ends)
     expected = 0.0
     for path, (first, second) in changes.items():
-        linear = (moved.sites[path].linear - sites[path].linear) / size
-        precision = (moved.sites[path].precision - sites[path].precision) / size
-        expected += float(jnp.vdot(linear, first) - jnp.vdot(precision, second) / 2)
+        linear, precision = (
+            (np.asarray(new) - np.asarray(old)) / size
+            for new, old in zip(
+                *map(jax.tree.leaves, (moved.sites[path], sites[path])), strict=True
+            )
+        )
+        expected += np.vdot(linear, first) - np.vdot(precision, second) / 2
     np.testing.assert_allclose(rise, expected, rtol=1e-6)
 
 
@@ -230,7 +245,7 @@ def test_several_outputs_minibatches_and_one_optimiser_for_all():
 @SHORT
 def test_samples_through_the_layers_agree_with_the_predicted_moments():
     x, y = series()
-    posterior = sg.condition(two_layers(), x, y, max_steps=60, step_size=0.2)
+    posterior = sg.fit(two_layers(), x, y, max_steps=60, step_size=0.2, optimiser=SLOW)
     at = np.array([0.2, 0.55, 0.9])
     samples = np.asarray(posterior.sample_f(0, at, 4000))
     mean, variance = posterior.predict_f(at, samples=4000)
@@ -266,22 +281,28 @@ A = np.array([0.31, 0.31, 0.31, 0.05, -0.4, 1.3, 0.2, -0.4])
 B = np.array([0.31, 0.35, 0.90, 0.05, -0.1, 1.1, 1.4, 1.3])  # equal, near, far, beyond both ends
 
 
-def dense_covariance(x):
-    """Of f given observations at the inducing points: what q then is, without a state."""
-    kernel = layer().kernel
-    K, cross, own = (np.asarray(kernel(*pair)) for pair in ((Z, Z), (x, Z), (x, x)))
-    return own - cross @ np.linalg.solve(K + 0.01 * np.eye(len(Z)), cross.T)
+def matern32(a, b):
+    r = np.sqrt(3) * np.abs(a[:, None] - b) / 0.3
+    return (1 + r) * np.exp(-r)
 
 
-def one_function(function, **options):
-    return sg.DeepGP({"f": layer(mean=0.0)}, function, NOISE, **options)
+def dense_moments(x):
+    """Of f given observations of sin(6z) at the inducing points: what q then is, without a state"""
+    cross, C = matern32(x, Z), matern32(Z, Z) + 0.01 * np.eye(len(Z))
+    return cross @ np.linalg.solve(C, np.sin(6 * Z)), matern32(x, x) - cross @ np.linalg.solve(
+        C, cross.T
+    )
 
 
-@functools.cache
-def exact():
-    """q of that function, given observations at its inducing points."""
-    plain = one_function(lambda f, t: f["f"](t))
-    return sg.condition(plain, Z, np.sin(6 * Z), step_size=1.0, max_steps=3)
+def one_function(function):
+    return sg.DeepGP({"f": layer(mean=0.0)}, function, NOISE)
+
+
+def exact_sites():
+    """q of that function, given these observations of the state on the left of an interval."""
+    linear, precision = np.zeros((9, 4)), np.zeros((9, 4, 4))
+    linear[1:, 0], precision[1:, 0, 0] = np.sin(6 * Z) / 0.01, 1 / 0.01
+    return {("f", None): Sites(jnp.asarray(linear), jnp.asarray(precision))}
 
 
 def test_arithmetic_with_arrays_and_lists_on_either_side():
@@ -311,11 +332,11 @@ def test_arithmetic_with_arrays_and_lists_on_either_side():
 
 
 def test_two_calls_of_a_function_have_the_covariance_of_a_dense_gp():
-    model = exact().model
+    model = one_function(lambda f, t: f["f"](t))
 
     @jax.jit
-    def twice():
-        chains = deep_chains(model, exact().sites, False)
+    def twice(sites):
+        chains = deep_chains(model, sites, False)
         seen = {path: (prior, swept.marginals) for path, (prior, swept) in chains.items()}
         tape = Tape(model, seen, jax.random.key(0))
         a, b = (tape(("f", None), jnp.asarray(x)[None]) for x in (A, B))
@@ -323,13 +344,16 @@ def test_two_calls_of_a_function_have_the_covariance_of_a_dense_gp():
         drawn = a.sample()  # from here on the first value is known
         return before, drawn, b.mean, b.variance[0], b.sample()
 
-    V = dense_covariance(np.concatenate([A, B]))
+    means, V = dense_moments(np.concatenate([A, B]))
     n = len(A)
     aa, bb, ab = np.diag(V)[:n], np.diag(V)[n:], np.diag(V[:n, n:])
-    (mean, difference, total), drawn, moved, left, other = jax.tree.map(np.asarray, twice())
+    (mean, difference, total), drawn, moved, left, other = jax.tree.map(
+        np.asarray, twice(exact_sites())
+    )
     np.testing.assert_allclose(difference, aa + bb - 2 * ab, atol=1e-9)
     np.testing.assert_allclose(total, aa + 4 * bb + 4 * ab, rtol=1e-7)
-    first = drawn - np.asarray(exact().predict_f(A)[0])[None]
+    first = drawn - means[None, :n]
+    np.testing.assert_allclose(mean[0], means[n:], atol=1e-8)
     np.testing.assert_allclose(left, bb - ab**2 / aa, atol=1e-9)
     np.testing.assert_allclose(moved - mean, first * ab / aa, atol=1e-8)
     same = A == B
@@ -338,11 +362,10 @@ def test_two_calls_of_a_function_have_the_covariance_of_a_dense_gp():
 
 def test_the_gradient_through_several_calls_is_right():
     x, y = series(20)
-    model = twice(samples=2)
+    model = thrice(samples=2)
     agrees_with_differences(bound_and_gradient(model), beginning(model), output(x, y))
 
 
-@SHORT
 def test_a_function_is_drawn_once():
     """Differences of one draw: their joint covariance is that of a dense GP."""
 
@@ -350,11 +373,10 @@ def test_a_function_is_drawn_once():
         return f["f"](t) - f["f"](t + 0.04)
 
     model = one_function(difference)
-    posterior = sg.condition(model, Z, np.zeros(len(Z)), max_steps=1, tolerance=1e9)
-    posterior = eqx.tree_at(lambda p: p.sites, posterior, exact().sites)
+    posterior = DeepPosterior(model, exact_sites(), {}, 0.0, (len(Z),))
     at = np.array([0.9, -0.1, 0.3, 0.31, 1.2])
     draws = np.asarray(posterior.sample_f(0, at, 4000))
-    V = dense_covariance(np.concatenate([at, at + 0.04]))
+    _, V = dense_moments(np.concatenate([at, at + 0.04]))
     contrast = np.concatenate([np.eye(5), -np.eye(5)], axis=1)
     expected = contrast @ V @ contrast.T
     scale = np.sqrt(np.diag(expected))
@@ -367,25 +389,13 @@ def test_a_function_is_drawn_once():
 
 @SHORT
 def test_nested_calls_of_a_function_agree_between_samples_and_moments():
-    x, y = series(40)
-    model = one_function(lambda f, t: f["f"](t + 0.3 * f["f"](t)) + f["f"](t))
-    posterior = sg.condition(model, x, y, max_steps=30, step_size=0.1)
-    at = np.array([0.2, 0.55, 0.9])
+    x, y = series()
+    posterior = sg.fit(thrice(), x, y, max_steps=30, step_size=0.1, optimiser=SLOW)
+    at = np.array([0.2, 0.35, 0.55, 0.7, 0.9])
     draws = np.asarray(posterior.sample_f(0, at, 4000))
     mean, variance = posterior.predict_f(at, samples=4000)
     np.testing.assert_allclose(draws.mean(0), mean, atol=0.06 * np.sqrt(variance.max()))
     np.testing.assert_allclose(draws.std(0), np.sqrt(variance), rtol=0.06)
-
-
-def test_the_bound_has_no_prior_of_hyperparameters():
-    x, y = series(30)
-    prior = sg.priors.LogNormal(median=3.0, spread=0.5)
-    kernel = k.Matern32(variance=1.0, lengthscale=sg.parameter(0.3, prior=prior))
-    plain = sg.condition(sg.GP(kernel, NOISE), x, y, inducing=Z)
-    deep = sg.condition(
-        sg.DeepGP.stack([sg.Layer(kernel, Z, mean=0.0)], NOISE), x, y, step_size=1.0, max_steps=3
-    )
-    np.testing.assert_allclose(deep.elbo, plain.elbo, rtol=1e-8)
 
 
 def test_whole_numbers_that_doubles_cannot_hold_are_refused():

@@ -120,6 +120,7 @@ class DeepState(NamedTuple):
         return DeepState(vector, optimiser.init(vector), sites, never)
 
 
+@jax.jit
 def first_sites(model: DeepGP) -> dict[Path, Sites]:
     """q starts near the mean functions, with little uncertainty."""
     sites_by_path = {}
@@ -318,6 +319,7 @@ def deep_bound(
     return fit - penalty + log_prior(moved)
 
 
+@jax.jit
 def xi_chains(model: DeepGP, everything: DeepEverything) -> dict[Path, Sites]:
     """The same q of every layer as prior × sites."""
     sites = {}

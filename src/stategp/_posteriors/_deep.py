@@ -21,7 +21,7 @@ from stategp._inference import (
     run_output,
     trace_calls,
 )
-from stategp._models import GP, DeepGP, Path
+from stategp._models import GP, DeepGP, Layer, Path
 from stategp._posteriors._at_points import predict
 from stategp._posteriors._paths import Drawn, look
 from stategp._posteriors._pointwise import Points, padded
@@ -122,7 +122,7 @@ class DeepPosterior(Shown):
         >>> mean, variance = posterior.predict_f([0.5])
         """
         means, variances = self._run(x_new, number, samples, seed)
-        return jnp.mean(means, axis=0), jnp.mean(variances, axis=0) + jnp.var(means, axis=0)
+        return _mixture_moments(means, variances)
 
     def predict_y(
         self,
@@ -136,8 +136,7 @@ class DeepPosterior(Shown):
         """Mean and variance of a new observation."""
         means, variances = self._run(x_new, number, samples, seed)
         extra = self._extra(means, extras)
-        centres, spreads = self.model.likelihood.predict(means, variances, extra)
-        return jnp.mean(centres, axis=0), jnp.mean(spreads, axis=0) + jnp.var(centres, axis=0)
+        return _observation_moments(self.model.likelihood, means, variances, extra)
 
     def log_density(
         self,
@@ -190,7 +189,7 @@ class DeepPosterior(Shown):
                 layer, at = self.model.layer(path), jnp.asarray(inputs).reshape(count, -1)
                 if path not in drawn:
                     state_key, call_key = jax.random.split(call_key)
-                    drawn[path] = self._draw(path, state_key, count)
+                    drawn[path] = _draw(layer, self.sites[path], state_key, count, self.indefinite)
                 f, drawn[path] = look(layer.kernel, drawn[path], call_key, at)
                 mean = layer.mean(at.reshape(-1)).reshape(at.shape)
                 return (mean + f).reshape(inputs.shape)
@@ -204,13 +203,6 @@ class DeepPosterior(Shown):
 
         through = self.model.compose(visit, jnp.broadcast_to(x[None], (count, len(x))), number)
         return jnp.asarray(through)
-
-    def _draw(self, path: Path, key: PRNGKeyArray, count: int) -> Drawn:
-        """Samples of the states of a function."""
-        layer = self.model.layer(path)
-        prior = prior_transitions(layer.kernel, layer.inducing)
-        states = sample_states(prior, self.sites[path], key, count, indefinite=self.indefinite)
-        return Drawn(jnp.broadcast_to(layer.inducing, (count, layer.count)), states)
 
     def _check(self, number: int) -> None:
         if not 0 <= number < len(self.observations):
@@ -257,6 +249,27 @@ def _propagate(
     chains = {path: (prior, q.marginals) for path, (prior, q) in swept.items()}
     nothing = jnp.zeros_like(x)
     return run_output(model, Tape(model, chains, key), Output(x, nothing, nothing, nothing), number)
+
+
+@functools.partial(jax.jit, static_argnames=("count", "indefinite"))
+def _draw(layer: Layer, sites: Sites, key: PRNGKeyArray, count: int, indefinite: bool) -> Drawn:
+    """Samples of the states of a function."""
+    prior = prior_transitions(layer.kernel, layer.inducing)
+    states = sample_states(prior, sites, key, count, indefinite=indefinite)
+    return Drawn(jnp.broadcast_to(layer.inducing, (count, layer.count)), states)
+
+
+@jax.jit
+def _mixture_moments(means: Array, variances: Array) -> tuple[Points, Points]:
+    """Mean and variance of a mixture of one distribution for each sample."""
+    return jnp.mean(means, axis=0), jnp.mean(variances, axis=0) + jnp.var(means, axis=0)
+
+
+@jax.jit
+def _observation_moments(
+    likelihood: Likelihood, means: Array, variances: Array, extra: Array
+) -> tuple[Points, Points]:
+    return _mixture_moments(*likelihood.predict(means, variances, extra))
 
 
 @jax.jit
