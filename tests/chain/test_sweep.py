@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jax.test_util import check_grads
 
 from stategp import chain
 from stategp import kernels as k
@@ -31,6 +30,14 @@ def random_sites(intervals, dim, seed=0, scale=1.0):
     exists[0, :dim] = exists[-1, dim:] = 0.0
     precision = (roots @ roots.mT) * exists[:, :, None] * exists[:, None, :]
     return chain.Sites(jnp.asarray(linear * exists), jnp.asarray(precision))
+
+
+def sites_on_values(states, precision, linear):
+    """Sites on the first of three components of each state alone."""
+    rows = np.zeros((states + 1, 6))
+    rows[:-1, 3] = 1.0
+    precisions = precision * rows[:, :, None] * rows[:, None, :]
+    return chain.Sites(jnp.asarray(linear[:, None] * rows), jnp.asarray(precisions))
 
 
 def dense_posterior(kernel, sites):
@@ -58,7 +65,7 @@ def test_sequential_and_parallel_equal_dense(name):
     transitions = jitted.prior_transitions(kernel, jnp.asarray(Z))
     log_z, mean, covariance = dense_posterior(kernel, sites)
     for how in ["sequential", "parallel"]:
-        swept = jitted.sweep(transitions, sites, how=how)
+        swept = jax.tree.map(np.asarray, jitted.sweep(transitions, sites, how=how))
         np.testing.assert_allclose(swept.log_normaliser, log_z, rtol=1e-10)
         np.testing.assert_allclose(
             swept.marginals.mean[:-1, d:].reshape(-1), mean, rtol=1e-9, atol=1e-10
@@ -70,11 +77,8 @@ def test_sequential_and_parallel_equal_dense(name):
 
 def test_sequential_and_parallel_agree_on_a_long_chain_with_tiny_steps():
     kernel = k.Matern52(lengthscale=1e3)
-    z = jnp.linspace(0.0, 1.0, 500)
-    rows = jnp.zeros((501, 6)).at[:-1, 3].set(1.0)
-    y = jnp.sin(7 * jnp.arange(501.0))
-    sites = chain.Sites(10 * y[:, None] * rows, 10 * rows[:, :, None] * rows[:, None, :])
-    transitions = jitted.prior_transitions(kernel, z)
+    sites = sites_on_values(500, 10.0, 10 * np.sin(7 * np.arange(501.0)))
+    transitions = jitted.prior_transitions(kernel, jnp.asarray(np.linspace(0.0, 1.0, 500)))
     swept = jitted.sweep
     one = swept(transitions, sites, how="sequential")
     for how in ["lanes", "parallel"]:
@@ -106,9 +110,19 @@ def test_gradients_of_the_sweep(how):
         )
         return swept.log_normaliser + moments
 
-    noise = jnp.ones(len(z) + 1)
-    arguments = (transitions.A[1:-1], noise, sites.linear, sites.precision)
-    check_grads(jax.jit(summary), arguments, order=1, modes=["rev"], atol=1e-6, rtol=1e-6)
+    noise = np.ones(len(z) + 1)
+    arguments = [np.asarray(v) for v in (transitions.A, noise, sites.linear, sites.precision)]
+    arguments[0] = arguments[0][1:-1]
+    compiled = jax.jit(jax.value_and_grad(summary, argnums=(0, 1, 2, 3)))
+    slopes = compiled(*arguments)[1]
+    for _ in range(3):
+        ways = [rng.standard_normal(at.shape) for at in arguments]
+        up, down = (
+            compiled(*(at + nudge * way for at, way in zip(arguments, ways, strict=True)))[0]
+            for nudge in (1e-5, -1e-5)
+        )
+        along = sum(np.sum(way * slope) for way, slope in zip(ways, slopes, strict=True))
+        np.testing.assert_allclose(along, (up - down) / 2e-5, atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -125,7 +139,7 @@ def test_local_derivatives_are_those_of_log_z(name):
     # What the states that do not exist would contribute is not asked for.
     # (Those in symmetric matrices may be given by halves or not: their symmetric parts count.)
     for number, (own, expected) in enumerate(
-        zip(jax.tree.leaves(local), jax.tree.leaves(full), strict=True)
+        zip(*([np.asarray(v) for v in jax.tree.leaves(s)] for s in (local, full)), strict=True)
     ):
         if number in (1, 3):
             own, expected = own + own.mT, expected + expected.mT
@@ -134,9 +148,8 @@ def test_local_derivatives_are_those_of_log_z(name):
 
 def test_local_derivatives_with_tiny_steps():
     """∂ log Z in the lengthscale for λΔ ≈ 1e-6, against reverse mode through the filter."""
-    z = jnp.linspace(0.0, 1.0, 50)
-    rows = jnp.zeros((51, 6)).at[:-1, 3].set(1.0)
-    sites = chain.Sites(rows, 100 * rows[:, :, None] * rows[:, None, :])
+    z = jnp.asarray(np.linspace(0.0, 1.0, 50))
+    sites = sites_on_values(50, 100.0, np.ones(51))
 
     def transitions(log_lengthscale):
         return jitted.prior_transitions(k.Matern52(lengthscale=jnp.exp(log_lengthscale)), z)
@@ -155,19 +168,15 @@ def test_kl_to_the_prior_is_that_of_the_precision_form(scale, seed):
     kernel = KERNELS["matern52"]
     sites = random_sites(len(Z) + 1, 3, seed, scale)
     transitions = jitted.prior_transitions(kernel, jnp.asarray(Z))
-    kl, q, p = _kl_and_forms(transitions, sites)
-    np.testing.assert_allclose(kl, chain.kl_divergence(q, p), rtol=1e-6)
+    np.testing.assert_allclose(*_kl_twice(transitions, sites), rtol=1e-6)
 
 
 @jax.jit
-def _kl_and_forms(transitions, sites):
+def _kl_twice(transitions, sites):
     swept = jitted.sweep(transitions, sites)
     prior = jitted.sweep(transitions, chain.Sites.zeros(len(Z) + 1, 3))
-    return (
-        jitted.kl_to_prior(sites, swept),
-        swept.marginals.to_mean_cholesky(),
-        prior.marginals.to_mean_cholesky(),
-    )
+    q, p = swept.marginals.to_mean_cholesky(), prior.marginals.to_mean_cholesky()
+    return jitted.kl_to_prior(sites, swept), chain.kl_divergence(q, p)
 
 
 def test_samples_of_the_states():

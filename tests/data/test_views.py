@@ -25,12 +25,17 @@ F = np.sin(X)
 Z = jnp.array([0.3, 2.0, 3.3, 5.0, 8.8])  # data beyond both ends, on a location, and a gap
 SMOOTH = k.Matern32(variance=1.3, lengthscale=4.0)
 
-SEASONS = k.Periodic(period=sg.fixed(0.5), order=2) + 0.7 * k.Cosine(period=sg.fixed(0.3))
+SEASONS = k.Periodic(period=sg.fixed(0.5), order=1) + 0.7 * k.Cosine(period=sg.fixed(0.3))
+TREND_AND_SEASONS = k.Matern52(lengthscale=40.0) + SEASONS
 FAST = np.sin(4 * np.pi * X) + np.cos(20 * X)
 
 CASES = {
     "gaussian": (
-        sg.GP(SMOOTH, sg.likelihoods.Gaussian(variance=0.1), sg.means.Constant(0.4)),
+        sg.GP(
+            k.Matern52(variance=1.3, lengthscale=4.0),
+            sg.likelihoods.Gaussian(variance=0.1),
+            sg.means.Constant(0.4),
+        ),
         F + 0.3 * RNG.standard_normal(N),
         {},
         Moments,
@@ -42,7 +47,7 @@ CASES = {
         Moments,
     ),
     "gaussian, seasons, weights": (
-        sg.GP(k.Matern32(lengthscale=40.0) + SEASONS, mean=sg.means.Linear(slope=0.3)),
+        sg.GP(TREND_AND_SEASONS, mean=sg.means.Linear(slope=0.3)),
         F + FAST + 0.3 * RNG.standard_normal(N),
         {"weights": RNG.uniform(0.5, 2.0, N)},
         Compressed,
@@ -54,7 +59,11 @@ CASES = {
         Compressed,
     ),
     "gaussian, seasons, tiny noise, far away": (
-        sg.GP(k.Matern52(lengthscale=40.0) + SEASONS, sg.likelihoods.Gaussian(variance=1e-6), 1e6),
+        sg.GP(
+            TREND_AND_SEASONS,
+            sg.likelihoods.Gaussian(variance=1e-6),
+            sg.means.Linear(intercept=1e6, slope=0.3),
+        ),
         1e6 + F + FAST + 1e-3 * RNG.standard_normal(N),
         {},
         Compressed,

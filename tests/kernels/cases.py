@@ -190,8 +190,8 @@ def raw_matern52(rate: float) -> Case:
     """Matérn-5/2 in f, f′, f″: entries of P₀ from 1 to λ⁴."""
     kernel = sg.kernels.FromSDE(
         F=np.array([[0, 1, 0], [0, 0, 1], [-(rate**3), -3 * rate**2, -3 * rate]]),
-        L=np.array([[0], [0], [1]]),
-        Qc=np.array([[16 / 3 * rate**5]]),
+        L=np.array([[0, 0], [0, 0], [1, 0]]),  # shaped as COUPLED: one program for both
+        Qc=np.diag([16 / 3 * rate**5, 0]),
         H=np.array([1, 0, 0]),
         variance=0.7,
     )
@@ -304,8 +304,8 @@ COUPLED = from_arrays(
 )
 STIFF = from_arrays(  # rates 1, 1e2 and 1e4, each driving the slower one
     F=np.array([[-1.0, 1.0, 0.0], [0.0, -1e2, 1e2], [0.0, 0.0, -1e4]]),
-    L=np.array([[0.0], [0.0], [1.0]]),
-    Qc=np.array([[1e4]]),
+    L=np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]),
+    Qc=np.diag([1e4, 0.0]),
     H=np.array([1.0, 0.0, 0.0]),
 )
 

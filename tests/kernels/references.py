@@ -13,7 +13,9 @@ the definition is used: P = P₁⊗P₂ and A = A₁⊗A₂ from the factors.
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import equinox as eqx
 import mpmath
 import numpy as np
 import scipy.linalg
@@ -25,17 +27,26 @@ DIGITS = 340  # entries down to 1e-300 next to entries of order one, with digits
 NEGLIGIBLE = 1e-300
 
 Exponential = Callable[[float], mpmath.matrix]
+Equation = tuple[Any, Any, Any]  # F, D and P₀
 
 
 def exact_matrices(
-    kernel: Kernel, steps: Sequence[float]
+    kernel: Kernel,
+    steps: Sequence[float],
+    *,
+    digits: int = DIGITS,
+    equation: Equation | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A(Δ) and Q(Δ) for every step, and P∞; rounded to double precision at the very end.
 
-    Where there is no noise to determine P∞ it is the kernel's own P₀.
+    Where there is no noise to determine P∞ it is the kernel's own P₀. `equation` is that of a
+    kernel whose state has no parts, where it is known.
     """
-    with mpmath.workdps(DIGITS):
-        parts = [_solution(block) for block in kernel.blocks()]
+    with mpmath.workdps(digits):
+        blocks = kernel.blocks()
+        known = equation if len(blocks) == 1 and blocks[0] is kernel else None
+        exponential_of = functools.cache(_exponential)  # parts of a product come several times
+        parts = [_solution(block, exponential_of, known) for block in blocks]
         A = [[exponential(step) for _, exponential in parts] for step in steps]
         Q = [[p - a * p * a.T for (p, _), a in zip(parts, row, strict=True)] for row in A]
         exact = [np.array([_block_diagonal(row) for row in rows]) for rows in (A, Q)]
@@ -53,17 +64,30 @@ def exact_covariance(
         return np.array([float(value) for value in values])
 
 
-def _solution(block: Kernel) -> tuple[mpmath.matrix, Exponential]:
+@eqx.filter_jit
+def _equation(block: Kernel) -> Equation:
+    return block.feedback(), block.diffusion(), block.stationary_covariance()
+
+
+def _solution(
+    block: Kernel,
+    exponential_of: Callable[[bytes, float], mpmath.matrix],
+    known: Equation | None = None,
+) -> tuple[mpmath.matrix, Exponential]:
     """P∞ and the function Δ ↦ e^{FΔ} of one independent part of the state."""
     if isinstance(block, Kronecker):
-        (p1, left), (p2, right) = _solution(block.left), _solution(block.right)
+        p1, left = _solution(block.left, exponential_of)
+        p2, right = _solution(block.right, exponential_of)
         return _kron(p1, p2), lambda step: _kron(left(step), right(step))
-    F, D = mpmath.matrix(np.asarray(block.feedback())), np.asarray(block.diffusion())
-    if np.any(D):
-        P = _lyapunov(F, mpmath.matrix(D))
-    else:
-        P = mpmath.matrix(np.asarray(block.stationary_covariance()))
-    return P, functools.cache(lambda step: mpmath.expm(F * mpmath.mpf(step)))
+    F, D, start = (np.asarray(matrix) for matrix in known or _equation(block))
+    P = _lyapunov(mpmath.matrix(F), mpmath.matrix(D)) if np.any(D) else mpmath.matrix(start)
+    return P, functools.partial(exponential_of, F.tobytes())
+
+
+def _exponential(feedback: bytes, step: float) -> mpmath.matrix:
+    F = np.frombuffer(feedback)
+    dim = round(len(F) ** 0.5)
+    return mpmath.expm(mpmath.matrix(F.reshape(dim, dim)) * mpmath.mpf(step))
 
 
 def _lyapunov(F: mpmath.matrix, D: mpmath.matrix) -> mpmath.matrix:
