@@ -24,6 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from stategp._native import hold
+
 _ROUNDING = 8 * np.finfo(float).eps
 _UNROLLED = 4  # the largest dimension for which loops are unrolled
 _LARGE = 4096  # the batch from which on speed matters more than the time to compile
@@ -277,7 +279,7 @@ def solve_entries(
     for i in reversed(range(dim)):
         known = [-root[j][i] * up[j] for j in range(i + 1, dim)]
         up[i] = _total([down[i], *known]) * inverses[i]
-    return tuple(jax.lax.optimization_barrier([up[i] for i in range(dim)]))
+    return tuple(hold([up[i] for i in range(dim)]))
 
 
 @solve_entries.defjvp
@@ -289,7 +291,7 @@ def _solve_entries_jvp(primals: Any, tangents: Any) -> Any:
         _total([d_rhs[i], *(-d * x for d, x in zip(d_covariance[i], solution, strict=True))])
         for i in range(len(rhs))
     ]
-    return solution, solve_entries(covariance, root, moved)
+    return solution, solve_entries(covariance, root, hold(moved))
 
 
 @jax.custom_jvp

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 _NAMES = (
-    "evidence", "evidence_gradient", "follow", "later_sites", "local_gradient", "prior_samples",
-    "samples", "sweep", "sweep_indefinite",
+    "evidence", "evidence_gradient", "follow", "hold", "later_sites", "local_gradient",
+    "prior_samples", "samples", "sweep", "sweep_indefinite",
 )  # fmt: skip
 _ENDING = "dylib" if platform.system() == "Darwin" else "so"
 _LIBRARY = Path(__file__).with_name(f"kernels.native.{_ENDING}")  # not a name for Python

@@ -1,5 +1,6 @@
 // The handlers that XLA calls. Arrays may have any number of leading axes, chains that have nothing
 // to do with each other: threads share them.
+#include <cstring>
 #include <thread>
 
 #include "evidence.hpp"
@@ -343,8 +344,23 @@ ffi::Error evidence_gradient(Doubles A, Doubles Q, Doubles length, Doubles forms
   });
 }
 
+// The arguments, unchanged: XLA computes them once, whoever reads them.
+ffi::Error hold(ffi::RemainingArgs arguments, ffi::RemainingRets results) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto from = arguments.get<ffi::AnyBuffer>(i);
+    auto to = results.get<ffi::AnyBuffer>(i);
+    if (!from.has_value() || !to.has_value()) return wrong("an argument of hold is no array");
+    if ((*to)->untyped_data() != from->untyped_data())
+      std::memcpy((*to)->untyped_data(), from->untyped_data(), from->size_bytes());
+  }
+  return ffi::Error::Success();
+}
+
 }  // namespace
 }  // namespace stategp
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(stategp_hold, stategp::hold,
+                              ffi::Ffi::Bind().RemainingArgs().RemainingRets());
 
 #define STATEGP_ARRAYS1 .Arg<Doubles>()
 #define STATEGP_ARRAYS2 STATEGP_ARRAYS1 STATEGP_ARRAYS1
