@@ -210,6 +210,28 @@ def test_regressors_and_their_future(run, tmp_path):
         assert code == 0, err
 
 
+def test_limits_of_what_was_not_measured(run, tmp_path):
+    seen = TABLE["visits"] > 3
+    table = TABLE.assign(visits=TABLE["visits"].where(seen), below=np.where(seen, np.nan, 3.0))
+    table.to_csv(tmp_path / "few.csv", index=False)
+    few = ("fit", tmp_path / "few.csv", "--target", "visits", "-l", "gaussian", *TINY)
+    code, _, err = run(*few, "--upper", "below")
+    assert code == 0, err
+    there = table[["date"]][~seen]
+    there.to_csv(tmp_path / "there.csv", index=False)
+    code, out, err = run("predict", tmp_path / "few.stategp", tmp_path / "there.csv")
+    assert code == 0, err
+    with pytest.warns(sg.NotConvergedWarning):
+        ours = sg.Forecaster("matern32(10d)", "gaussian", inducing=8).fit(
+            table, "date", "visits", limits=(None, "below"), progress=False, max_steps=5
+        )
+    expected = ours.predict(there)["mean"]
+    np.testing.assert_allclose(pd.read_csv(io.StringIO(out))["mean"], expected, rtol=1e-6)
+    code, _, err = run(*few, "--lower", "visits", "--upper", "note")
+    assert code == 2
+    assert "note" in err
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_teaches_within_eighty_columns(command, run):
     code, out, err = run(command, "--help")
