@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from stategp.kernels._base import Matrix
@@ -34,8 +35,8 @@ from stategp.kernels._discretise import (
 _BITS = 7
 _DIGITS = -(-STEP_DOUBLINGS // _BITS)  # of the longest step
 _ENTRIES = 2**_BITS
-_BLOCK = 8192  # steps that are taken side by side
-_FEW = 4 * _DIGITS * _ENTRIES  # steps: no more of them are worth the tables
+_UNITS = np.ldexp(1.0, _BITS * np.arange(_DIGITS))
+_BLOCK = 8192  # steps that are taken side by side; no more of them are worth the tables
 
 Steps = Float[Array, " steps"]
 Tables = Float[Array, "digits entries pair"]
@@ -43,7 +44,7 @@ Tables = Float[Array, "digits entries pair"]
 
 def many_steps(F: Matrix, diffusion: Matrix, dt: Steps) -> tuple[Batch, Batch]:
     """A(Δ) and Q(Δ) of any number of steps."""
-    return (doubled if len(dt) <= _FEW else tabulated)(F, diffusion, dt)
+    return (doubled if len(dt) <= _BLOCK else tabulated)(F, diffusion, dt)
 
 
 def doubled(F: Matrix, diffusion: Matrix, dt: Steps) -> tuple[Batch, Batch]:
@@ -64,8 +65,8 @@ def _tables(
     F: Matrix, diffusion: Matrix, rate: Float[Array, ""], longest: Float[Array, ""]
 ) -> Tables:
     """Rows of A and Q for every value of every digit that the longest step needs."""
-    units = jnp.arange(float(_ENTRIES)) * (float(_ENTRIES) ** jnp.arange(_DIGITS))[:, None]
-    lengths = jnp.where(units <= longest, units, 0.0).reshape(-1) / rate
+    lengths = jnp.outer(_UNITS, np.arange(float(_ENTRIES))).reshape(-1)
+    lengths = jnp.where(lengths <= longest, lengths, 0.0) / rate
     A, Q = discretise(F, diffusion, lengths)
     rows = jnp.concatenate([A.reshape(-1, len(lengths)), Q.reshape(-1, len(lengths))])
     return rows.T.reshape(_DIGITS, _ENTRIES, -1)
@@ -138,11 +139,11 @@ def _split(lengths: Steps) -> tuple[Steps, Steps]:
 
 def _digits(whole: Steps) -> Any:
     """How many digits the longest of these steps has."""
-    return jnp.sum(jnp.max(whole) >= float(_ENTRIES) ** jnp.arange(_DIGITS))
+    return jnp.sum(jnp.max(whole) >= _UNITS)
 
 
 def _digit(whole: Steps, digit: Any) -> Any:
-    return jnp.mod(jnp.floor(whole / float(_ENTRIES) ** digit), float(_ENTRIES)).astype(int)
+    return jnp.mod(jnp.floor(whole / jnp.asarray(_UNITS)[digit]), float(_ENTRIES)).astype(int)
 
 
 def _looked_up(tables: Tables, digit: Any, whole: Steps, dim: int) -> tuple[Batch, Batch]:
