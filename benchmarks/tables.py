@@ -2,9 +2,9 @@
 
     python -m benchmarks.tables [--steps 10000 100000] [--dims 3 5 8] [--store]
 
-CPU seconds of A and Q and of their gradient in the equation, and the largest differences between
-the two ways. The equation is stable with a norm of F of about 1 · dim; steps are exponential with
-mean 0.05, 2 and 50. `--store` writes docs/tables-run.json.
+CPU seconds of A and Q, and of these with a gradient in the equation, and the largest difference
+between the two ways. The equation is the one that `LatentExponentiallyGenerated` starts with; steps
+are exponential with means 0.05, 2 and 50. `--store` writes docs/tables-run.json.
 """
 
 import argparse

@@ -52,8 +52,8 @@ def _backward(kept: Any, cotangents: Any) -> Any:
     def halve(state: Any) -> Any:
         left, on_A, on_Q = state
         number = jnp.floor((left - 1) / _KEPT_EVERY)
-        near = (each[number.astype(int)] for each in (A_kept, Q_kept))
-        A_left, Q_left = _doubled(*near, times, _KEPT_EVERY * number, left - 1)
+        A_near, Q_near = (each[number.astype(int)] for each in (A_kept, Q_kept))
+        A_left, Q_left = _doubled(A_near, Q_near, times, _KEPT_EVERY * number, left - 1)
         moved = product(on_Q, product(A_left, Q_left))
         flipped = transpose(A_left)
         before = product(on_A, flipped) + product(flipped, on_A) + 2 * moved

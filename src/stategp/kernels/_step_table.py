@@ -65,7 +65,7 @@ def _tables(
     F: Matrix, diffusion: Matrix, rate: Float[Array, ""], longest: Float[Array, ""]
 ) -> Tables:
     """Rows of A and Q for every value of every digit that the longest step needs."""
-    lengths = jnp.outer(_UNITS, np.arange(float(_ENTRIES))).reshape(-1)
+    lengths = jnp.asarray(np.outer(_UNITS, np.arange(_ENTRIES)).reshape(-1))
     lengths = jnp.where(lengths <= longest, lengths, 0.0) / rate
     A, Q = discretise(F, diffusion, lengths)
     rows = jnp.concatenate([A.reshape(-1, len(lengths)), Q.reshape(-1, len(lengths))])
