@@ -86,7 +86,7 @@ def test_derivatives_of_steps_from_tables_are_those_of_differences() -> None:
 
 
 def test_tables_are_for_many_steps(monkeypatch) -> None:
-    monkeypatch.setattr(_step_table, "_BLOCK", 4)
+    monkeypatch.setattr(_step_table, "_FEW", 4)
     used = []
 
     def noting(name):

@@ -18,7 +18,6 @@ _DEGREE = 26  # of the Taylor series at ‖F‖δ ≤ 1, and two for each compon
 STEP_DOUBLINGS = 34
 _KEPT_EVERY = 4  # doublings, on the way back through them
 _STATIONARY_DOUBLINGS = 90
-_FUSED = 3  # rows: XLA multiplies larger matrices one product at a time
 
 Batch = Float[Array, "dim dim steps"]
 Coefficients = Float[Array, "degree dim dim"]
@@ -160,14 +159,7 @@ def _doubled_and_kept(
 
 
 def product(left: Batch, right: Batch) -> Batch:
-    """Large ones row by row: XLA would compute a factor anew for every entry that needs it."""
-    if len(right) <= _FUSED:
-        return _rows_of_product(left, right)
-    return jax.lax.map(lambda row: _rows_of_product(row[None], right)[0], left)
-
-
-def _rows_of_product(rows: Float[Array, "rows dim steps"], right: Batch) -> Any:
-    terms = [rows[:, k, None] * right[None, k] for k in range(len(right))]
+    terms = [left[:, k, None] * right[None, k] for k in range(len(right))]
     return sum(terms[1:], start=terms[0])
 
 

@@ -36,7 +36,8 @@ _BITS = 7
 _DIGITS = -(-STEP_DOUBLINGS // _BITS)  # of the longest step
 _ENTRIES = 2**_BITS
 _UNITS = np.ldexp(1.0, _BITS * np.arange(_DIGITS))
-_BLOCK = 8192  # steps that are taken side by side; no more of them are worth the tables
+_FEW = 8192  # steps: no more of them are worth the tables
+_BLOCK = 4104  # steps side by side; of a power of two all rows would share the same cache lines
 
 Steps = Float[Array, " steps"]
 Tables = Float[Array, "digits entries pair"]
@@ -44,7 +45,7 @@ Tables = Float[Array, "digits entries pair"]
 
 def many_steps(F: Matrix, diffusion: Matrix, dt: Steps) -> tuple[Batch, Batch]:
     """A(Δ) and Q(Δ) of any number of steps."""
-    return (doubled if len(dt) <= _BLOCK else tabulated)(F, diffusion, dt)
+    return (doubled if len(dt) <= _FEW else tabulated)(F, diffusion, dt)
 
 
 def doubled(F: Matrix, diffusion: Matrix, dt: Steps) -> tuple[Batch, Batch]:
