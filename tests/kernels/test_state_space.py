@@ -14,7 +14,7 @@ from jax.test_util import check_grads
 
 import stategp as sg
 from stategp.kernels import Kernel
-from stategp.kernels._sde import discretise
+from stategp.kernels._discretise import discretise
 from stategp.parameters import to_vector, with_vector
 
 from .cases import CASES, MATERNS, Case

@@ -11,7 +11,9 @@ from scipy.optimize import brentq
 
 from stategp.kernels._base import Matrix, State, Steps
 from stategp.kernels._beginning import Beginning, Matrices
-from stategp.kernels._sde import SDE, LinearSDE, in_blocks, stationary_of
+from stategp.kernels._discretise import stationary_of
+from stategp.kernels._sde import SDE, LinearSDE
+from stategp.kernels._step_table import many_steps
 from stategp.parameters import Parameter, Value, fixed, positive
 
 _STIFFEST = 1e7
@@ -127,7 +129,7 @@ class FromSDE(LinearSDE, Beginning):
 
     def back_matrices(self, dt: Steps) -> Matrices:
         F, diffusion, _ = self._balanced()
-        A, Q = in_blocks(-F, diffusion, dt.reshape(-1))
+        A, Q = many_steps(-F, diffusion, dt.reshape(-1))
         return A.reshape(*A.shape[:2], *dt.shape), Q.reshape(*Q.shape[:2], *dt.shape)
 
     def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
