@@ -6,8 +6,11 @@ Warnings are errors (pyproject.toml), and shapes are checked at run time: the py
 
 import gc
 import os
+import shutil
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 # Tests compile many small programs and run each a few times: skip what makes programs fast and
 # compilation slow. XLA ends the process if it does not know a flag.
@@ -68,3 +71,17 @@ def _bounded_memory_maps():
     """Every compiled program holds memory maps, of which a process may have 65,530 on Linux."""
     yield
     make_room(25_000)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, where it and playwright are installed."""
+    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
+    path = next(filter(None, found), None)
+    if path is None:
+        pytest.skip("no Chromium or Chrome is installed")
+    sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield running
+        running.close()

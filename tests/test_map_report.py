@@ -3,8 +3,6 @@
 import base64
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,19 +80,6 @@ def test_times_are_those_of_maps() -> None:
     outputs = object.__new__(sg.MultiOutputPosterior)  # refused before anything is read of it
     with pytest.raises(ValueError, match="only fields over space and time"):
         portray(outputs, times=[0.0])
-
-
-@pytest.fixture
-def browser() -> Iterator[Any]:
-    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
-    path = next(filter(None, found), None)
-    if path is None:
-        pytest.skip("no Chromium or Chrome is installed")
-    sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 def test_the_slider(browser: Any, posterior: sg.SpaceTimePosterior, tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 import dataclasses
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +41,6 @@ def hostile(story: Story) -> Story:
         remarks=(Remark("bad", HOSTILE),),
         scores=story.scores | {HOSTILE: float("nan")},
     )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
-    path = next(filter(None, found), None)
-    if path is None:
-        pytest.skip("no Chromium or Chrome is installed")
-    sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 class Page:
