@@ -213,6 +213,11 @@ def test_minibatches_and_places_by_number():
     found = sg.fit(free, (TIMES, SITES), COUNTS, batch_size=8, max_steps=30)
     assert np.isfinite(found.elbo)
     assert found.inducing_places.shape == (2, 2)
+    full = sg.condition(free, (TIMES, SITES), COUNTS)
+    parts = sg.condition(free, (TIMES, SITES), COUNTS, batch_size=8, max_steps=300)
+    assert parts.elbo == pytest.approx(full.elbo, abs=2e-3)
+    for one, two in zip(parts.predict_f(X_NEW), full.predict_f(X_NEW), strict=True):
+        np.testing.assert_allclose(one, two, atol=0.02)
 
 
 def test_places_by_what_they_explain(tmp_path):
