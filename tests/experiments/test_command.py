@@ -27,6 +27,7 @@ PARTS = {
     "page_parts",
     "page_studies",
     "page_time_warp",
+    "rainforest_run",
     "time_warp_run",
     "time_warp_schedules",
     "time_warp_scores",
