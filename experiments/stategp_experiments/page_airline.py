@@ -92,6 +92,11 @@ def sentences() -> list[Sentence]:
     low = [row for row in rows if row.get("start") == 0.001 and row["method"] == "Adam"]
     worst, last = max(row["nlpd"] for row in low), max(low, key=lambda row: row["steps"])
     theirs = papers(sizes[-1])["Adam"]
+    one, second, noise = _what_fails()
+    million, all_rows = (
+        [papers(count)["VFF"][0] - papers(count)[name][0] for name in ("Adam", "Adam + natural")]
+        for count in sizes[-2:]
+    )
     return [
         ("MSE at 10⁴: VFF {}, Adam {}, Adam + natural {}; at 10⁶: {}, {}, {}.", few + many),
         (
@@ -138,6 +143,18 @@ def sentences() -> list[Sentence]:
             [f"{gaps[count][0]:.3f}" for count in sizes[-2:]],
         ),
         (
+            "S²VGP is ahead by {} to {} at 10⁶ rows, and between {} ahead and {} behind at 6 "
+            "million",
+            [f"{value:.2g}" for value in sorted(million)]
+            + [f"{max(all_rows):.2g}", f"{-min(all_rows):.2g}"],
+        ),
+        (
+            "needs one near {} (and perhaps a second near {}), and such an NLPD with such an MSE "
+            "requires s near {}:",
+            [f"{one:.0f}", f"{second:.0f}", f"{noise:.1g}"],
+        ),
+        ("None of these runs comes near {}.", [f"{one:.0f}"]),
+        (
             "size has an MSE of {} and an NLPD of {} ± {}.",
             [f"{theirs[0]:g}", f"{theirs[2]:g}", f"{theirs[3]:g}"],
         ),
@@ -153,6 +170,17 @@ def sentences() -> list[Sentence]:
             ],
         ),
     ]
+
+
+def _what_fails() -> tuple[float, float, float]:
+    """NLPDs of two of the paper's ten runs that give its mean and deviation, and the noise
+    variance that the first needs: with error m on average, the NLPD is near m/2s."""
+    runs, paper = 10, papers(6_000_000)
+    error, _, mean, deviation = paper["Adam"]
+    sound = paper["Adam + natural"][2]
+    one = sound + deviation * runs / np.sqrt(runs - 1)
+    second = runs * mean - one - (runs - 2) * sound
+    return one, second, error / 2 / one
 
 
 AHEAD = 2  # standard errors of the mean difference on the same splits
