@@ -21,6 +21,19 @@ def airline(rows: Rows) -> str:
     return table(["rows (repeats)", "method", "MSE (paper)", "NLPD (paper)"], lines)
 
 
+def additive(rows: Rows) -> str:
+    """Scores and times of the default method."""
+    lines = []
+    for (count, method), own in _by_size(rows).items():
+        if method == "all rows":
+            scores = [[row[name] for row in own] for name in ("mse", "nlpd")]
+            seconds = [row["seconds"] for row in own]
+            repeats = f"{count:,}, {len(own)} repeats"
+            cells = [f"{np.mean(values):.3f} ± {np.std(values):.3f}" for values in scores]
+            lines.append([repeats, *cells, f"{np.mean(seconds):.0f} s ({seconds[0]:.0f} s)"])
+    return table(["rows (2/3 to train)", "MSE", "NLPD", "time (of the first)"], lines)
+
+
 def _by_size(rows: Rows) -> dict[tuple[int, str], Rows]:
     names = list(METHODS)
     groups: dict[tuple[int, str], Rows] = {}

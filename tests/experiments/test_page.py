@@ -9,8 +9,9 @@ from stategp_experiments import natural_gradients, page, page_airline, page_part
 
 
 def test_figures_are_those_of_the_stored_runs():
-    text = page.PAGE.read_text()
-    assert page.written(text) == text, "python -m stategp_experiments.page writes them"
+    for file, written in ((page.PAGE, page.written), (page.ADDITIVE, page.with_airline)):
+        text = file.read_text()
+        assert written(text) == text, "python -m stategp_experiments.page writes them"
 
 
 UNIT = r"(?:ms|s|seconds?|nats|times|parameters|variables|Hz|%)(?!\w)"
