@@ -139,8 +139,29 @@ def test_a_table_is_described(run):
     said = json.loads(out)
     assert (code, said["rows"], said["usual step"], said["missing"]) == (0, N, "1d", 0)
     assert "poisson" in said["looks like"]
-    assert said["default kernel"].startswith("trend: matern52(")
+    assert said["seasons"] == "weekly"
+    assert said["models to compare"].startswith("y: a level that changes")
+    assert "look like counts" in said["careful"]
     assert run("describe", "visits.csv", "--target", "visits")[1].startswith("rows")
+
+
+def test_limits_events_and_outliers(run, tmp_path):
+    model = tmp_path / "limited.stategp"
+    days = "2024-03-05,2024-03-20"
+    code, _, err = run(
+        "fit", "visits.csv", "--target", "visits", "--floor", "-1", "--cap", "40", "--weights",
+        "hours", "--event", f"sale={days}", "--keep-outliers", *TINY[:2], "-o", model,
+    )  # fmt: skip
+    assert code == 0, err
+    fitted = sg.load(model)
+    assert (fitted.floor, fitted.cap, fitted.robust) == (-1.0, 40.0, False)
+    assert fitted.events[0].dates == tuple(days.split(","))
+    assert fitted.effects()["name"].to_pylist() == ["sale"]
+    code, out, _ = run("forecast", model, "30d")
+    bounds = [(float(row["lower_95"]), float(row["upper_95"])) for row in rows_of(out)]
+    assert all(-1 <= low < high <= 40 for low, high in bounds)
+    code, _, err = run("fit", "visits.csv", "--target", "visits", "--event", "2024-03-05")
+    assert (code, "--event must be a name and dates" in err) == (2, True)
 
 
 def test_a_file_from_germany_and_what_follows(run, folder, tmp_path):

@@ -23,6 +23,7 @@ from stategp._command._models import (
     remember_layout,
 )
 from stategp._command._options import (
+    Cap,
     Checkpoint,
     Coordinator,
     Data,
@@ -30,12 +31,15 @@ from stategp._command._options import (
     DateFormat,
     Decimal,
     Distributed,
+    Events,
     Every,
+    Floor,
     Future,
     Holidays,
     Horizon,
     Inducing,
     Json,
+    KeepOutliers,
     Kernel,
     Levels,
     Likelihood,
@@ -116,9 +120,14 @@ def fit(
     inducing: Inducing = "auto",
     regressor: Regressors = [],  # noqa: B006
     holidays: Holidays = [],  # noqa: B006
+    event: Events = [],  # noqa: B006
+    floor: Floor = None,
+    cap: Cap = None,
+    keep_outliers: KeepOutliers = False,
     exposure: Annotated[str | None, column("Column of exposures (counts).")] = None,
     trials: Annotated[str | None, column("Column of trials (binomial).")] = None,
     noise_variance: Annotated[str | None, column("Column of known variances (gaussian).")] = None,
+    weights: Annotated[str | None, column("Column of how often each row counts.")] = None,
     lower: Annotated[str | None, column("Column of lower limits where TARGET is empty.")] = None,
     upper: Annotated[str | None, column("Column of upper limits where TARGET is empty.")] = None,
     sep: Separator = None,
@@ -150,7 +159,8 @@ def fit(
     joined = join(data, distributed, coordinator, process, processes)
     target_file = model_beside(data) if output is None else output
     check_path(target_file, never=TABLES)
-    extras = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+    extras = {"exposure": exposure, "trials": trials}
+    extras |= {"noise_variance": noise_variance, "weights": weights}
     columns: dict[str, Any] = {name: column for name, column in extras.items() if column}
     limits = [name for name in (lower, upper) if name]
     file: Any
@@ -178,6 +188,10 @@ def fit(
         inducing=_inducing(inducing),
         regressors=regressor,
         holidays=[tuple(text.split(":", 1)) if ":" in text else text for text in holidays],
+        events=[_event(text) for text in event],
+        robust=not keep_outliers,
+        floor=floor,
+        cap=cap,
     )
     # With options of its own a forecaster does not compare models.
     options: dict[str, Any] = {} if max_steps is None else {"max_steps": max_steps}
@@ -217,6 +231,16 @@ def fit(
         name = target_file.name
         report = "" if data.is_dir() else f"stategp report {name}    "  # of single observations
         print(f"\nnext: {report}stategp forecast {name} HORIZON", file=sys.stderr)
+
+
+def _event(text: str) -> sg.Event:
+    """sale=2025-03-01,2025-09-01"""
+    name, equals, dates = text.partition("=")
+    if not (name and equals and dates):
+        raise ValueError(
+            f"--event must be a name and dates, sale=2025-03-01,2025-09-01; got {text!r}"
+        )
+    return sg.Event(name, dates.split(","))
 
 
 def _length(text: str | None) -> float | str | None:

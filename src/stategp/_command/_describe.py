@@ -6,7 +6,7 @@ import numpy as np
 
 from stategp._command._tables import span_in_words
 from stategp._durations import describe
-from stategp._forecasting import TimeAxis, as_frame, default_kernel, number_column, time_column
+from stategp._forecasting import TimeAxis, as_frame, number_column, plan_in_words, time_column
 from stategp._story import user_units
 
 
@@ -66,7 +66,7 @@ def describe_table(content: Any, time: str, target: str) -> dict[str, Any]:
             f"{v:.6g}" for v in (values.min(), np.median(values), values.max())
         ),
         "looks like": _looks_like(values, whole),
-        "default kernel": default_kernel(x[seen], values, axis.dates),
+        **plan_in_words(x[seen], values, axis),
     }
 
 
@@ -77,4 +77,4 @@ def _looks_like(values: np.ndarray, whole: bool) -> str:
         return "counts: --likelihood poisson (or negative-binomial)"
     if values.min() > 0 and values.max() > 100 * np.median(values):
         return "positive, with a long tail: --likelihood gamma"
-    return "measurements: --likelihood gaussian (or student-t, if there are outliers)"
+    return "measurements: --likelihood gaussian"

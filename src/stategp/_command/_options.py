@@ -94,6 +94,26 @@ Holidays = Annotated[
         help="Public holidays, each with an effect: DE, or DE:BY for a state; may be repeated.",
     ),
 ]
+Events = Annotated[
+    list[str],
+    typer.Option(
+        "--event",
+        metavar="NAME=DATES",
+        help="Dates on which something happens, with an effect: sale=2025-03-01,2025-09-01; may be "
+        "repeated.",
+    ),
+]
+Floor = Annotated[
+    float | None,
+    typer.Option(metavar="Y", help="Forecasts keep above it: 0 for what cannot be negative."),
+]
+Cap = Annotated[float | None, typer.Option(metavar="Y", help="Forecasts keep below it.")]
+KeepOutliers = Annotated[
+    bool,
+    typer.Option(
+        "--keep-outliers", help="Take the data as they are; by default outliers get little weight."
+    ),
+]
 Future = Annotated[
     Path | None,
     typer.Option(
