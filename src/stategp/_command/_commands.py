@@ -23,6 +23,7 @@ from stategp._command._models import (
     remember_layout,
 )
 from stategp._command._options import (
+    By,
     Cap,
     Checkpoint,
     Coordinator,
@@ -50,6 +51,7 @@ from stategp._command._options import (
     Regressors,
     Resume,
     Separator,
+    Series,
     Shortest,
     TableOutput,
     Zone,
@@ -115,6 +117,7 @@ def fit(
     data: DataOrFolder,
     time: Annotated[str | None, column("Column of times; guessed if absent.")] = None,
     target: Annotated[str | None, column("Column to model; guessed if absent.")] = None,
+    by: By = [],  # noqa: B006
     kernel: Kernel = None,
     likelihood: Likelihood = "gaussian",
     inducing: Inducing = "auto",
@@ -167,6 +170,8 @@ def fit(
     if data.is_dir():
         if limits:
             raise ValueError("--lower and --upper are for files; a folder is summed up")
+        if by:
+            raise ValueError("--by is for files; the rows of a folder are one series")
         file = ParquetFolder(data)
         if kernel is None and shortest is None:
             raise ValueError("for a folder give --kernel, or --shortest to have one chosen")
@@ -180,8 +185,9 @@ def fit(
     else:
         file = open_table(data, Writing(sep, decimal, date_format, zone))
         time, target = choose_columns(file, time, target)
-        table = read_columns(file, time, [target, *columns.values(), *limits, *regressor])
+        table = read_columns(file, time, [target, *columns.values(), *limits, *regressor], by)
         columns |= {"limits": (lower, upper)} if limits else {}
+        columns |= {"by": by} if by else {}
     forecaster = sg.Forecaster(
         kernel,
         likelihood,
@@ -213,14 +219,14 @@ def fit(
     if not joined.speaks:
         joined.leave()
         return
-    result = forecaster.posterior.fit_result
+    result = None if by else forecaster.posterior.fit_result
     # What the report says too; where nothing was optimised, the time since the table was read.
     seconds = result.total_seconds if result else clock.perf_counter() - began
     remember_layout(forecaster, file.layout)
     forecaster.save(target_file)
     joined.leave()
     _say_done("fitted", facts(forecaster), target_file, seconds, as_json)
-    if was_interrupted(forecaster.posterior):
+    if not by and was_interrupted(forecaster.posterior):
         rest = "" if checkpoint is None else f"; --resume goes on from {checkpoint}"
         raise Interrupted(f"interrupted; the model learned so far is in {target_file}{rest}")
     if checkpoint is not None:
@@ -229,7 +235,8 @@ def fit(
         print(f"stategp: warning: {warning.message}", file=sys.stderr)
     if not as_json:
         name = target_file.name
-        report = "" if data.is_dir() else f"stategp report {name}    "  # of single observations
+        single = not by and not data.is_dir()
+        report = f"stategp report {name}    " if single else ""  # of single observations
         print(f"\nnext: {report}stategp forecast {name} HORIZON", file=sys.stderr)
 
 
@@ -292,6 +299,7 @@ def predict(
     times: Annotated[
         Path, typer.Argument(metavar="TIMES", help="CSV or Parquet file with the times.")
     ],
+    series: Series = [],  # noqa: B006
     level: Levels = [0.95],  # noqa: B006
     function: Annotated[
         bool,
@@ -305,7 +313,7 @@ def predict(
 ) -> None:
     """Predict the mean and intervals at given times."""
     check_table_path(output)
-    forecaster = load_forecaster(model)
+    forecaster = load_forecaster(model, series)
     fitted, axis = forecaster.fitted, forecaster.fitted.axis
     file = open_table(times, Writing(sep, decimal, date_format, axis.zone, axis.layout))
     extras = [column for column in fitted.extras.values() if column in file.names]
@@ -332,13 +340,14 @@ def forecast(
         str | None, typer.Option(metavar="LENGTH", help="Time step; by default that of the data.")
     ] = None,
     future: Future = None,
+    series: Series = [],  # noqa: B006
     level: Levels = [0.95],  # noqa: B006
     output: TableOutput = None,
     as_json: Json = False,
 ) -> None:
-    """Predict beyond the end of the data."""
+    """Predict beyond the end of the data; of many series, for all or for one (--series)."""
     check_table_path(output)
-    forecaster = load_forecaster(model)
+    forecaster = load_forecaster(model, series, many=True)
     step = None if every is None else length_of(forecaster, every)
     length, known = length_of(forecaster, horizon), future_of(forecaster, future)
     table = forecaster.forecast(length, every=step, future=known, levels=level)
@@ -356,6 +365,7 @@ def plot(
         ),
     ] = "series",
     future: Future = None,
+    series: Series = [],  # noqa: B006
     output: Output = None,
 ) -> None:
     """Draw a figure (PNG, PDF or SVG)."""
@@ -371,7 +381,7 @@ def plot(
         raise ValueError(f"--what must be one of {', '.join(drawn)}, got {what!r}")
     path = model.with_suffix(".png") if output is None else output
     check_path(path, (".png", ".pdf", ".svg"))
-    forecaster = load_forecaster(model)
+    forecaster = load_forecaster(model, series)
     length, known = length_of(forecaster, horizon), future_of(forecaster, future)
     figure = drawn[what](forecaster.story(horizon=length, future=known))
     with replacing(path) as file:
@@ -381,12 +391,16 @@ def plot(
 
 @app.command()
 def report(
-    model: Model, horizon: Horizon = None, future: Future = None, output: Output = None
+    model: Model,
+    horizon: Horizon = None,
+    future: Future = None,
+    series: Series = [],  # noqa: B006
+    output: Output = None,
 ) -> None:
     """Write a report as a single HTML file, with zoomable figures, that works offline."""
     path = model.with_suffix(".html") if output is None else output
     check_path(path, (".html", ".htm"))
-    forecaster = load_forecaster(model)
+    forecaster = load_forecaster(model, series)
     length, known = length_of(forecaster, horizon), future_of(forecaster, future)
     forecaster.report(path, horizon=length, future=known)
     print(path)
@@ -412,7 +426,7 @@ def describe(
         with rows_of(content):
             described = describe_table(table, time, target)
     else:
-        described = facts(load_forecaster(file))
+        described = facts(load_forecaster(file, many=True))
     if as_json:
         print(json.dumps(described))
     else:

@@ -78,6 +78,23 @@ Inducing = Annotated[
         help="Number of inducing points, `auto`, or `data` (one at every input: most accurate).",
     ),
 ]
+By = Annotated[
+    list[str],
+    typer.Option(
+        "--by",
+        metavar="COLUMN",
+        help="Column that tells many series in one table apart (unique_id); may be repeated. Each "
+        "gets a model, all in one file.",
+    ),
+]
+Series = Annotated[
+    list[str],
+    typer.Option(
+        "--series",
+        metavar="KEY",
+        help="Which of many series (`fit --by`): a value for each column that tells them apart.",
+    ),
+]
 Regressors = Annotated[
     list[str],
     typer.Option(
