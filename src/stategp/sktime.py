@@ -123,7 +123,7 @@ class StateGPForecaster(BaseForecaster):  # type: ignore[misc]  # it has no type
         """Parameters for sktime's tests, which fit hundreds of times: searches end early."""
         early = {"max_steps": 3}
         return [
-            {"kernel": "matern12", "inducing": 4, "options": early},
+            {"kernel": "matern12", "inducing": "data", "options": early},
             {"kernel": "wiener", "options": early},
         ]
 

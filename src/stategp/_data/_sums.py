@@ -92,7 +92,7 @@ class GaussianSums(eqx.Module):
         """From the reference to the one of least squares."""
         gram = self._gram(DEGREES)
         ridge = _RIDGE * (self.weight / self.count)[:, None] * (np.arange(DEGREES) > 0)
-        gram[:, *np.diag_indices(DEGREES)] += ridge
+        gram += ridge[:, :, None] * np.eye(DEGREES)
         return np.asarray(np.linalg.solve(gram, self.pull[:, :DEGREES, None])[..., 0])
 
     @property
