@@ -12,7 +12,7 @@ from stategp._fitting._mixed_choice import choose_mixed, refuse_what_others_take
 from stategp._fitting._settings import Settings
 from stategp._fitting._task import check_noise
 from stategp._inference import Limits, outputs_limits, outputs_scales, starting_outputs
-from stategp._models import GP, MultiOutputGP
+from stategp._models import GP, MultiOutputGP, seen_from
 from stategp._posteriors import MultiOutputPosterior
 from stategp._runtime import Progress
 from stategp.kernels import Matern32
@@ -53,6 +53,7 @@ def outputs_posterior(
         extras=request.extras,
         weights=request.weights,
     )
+    model = seen_from(model, seen.data.origin)
 
     def start(stretch: float) -> MultiOutputGP:
         opened: MultiOutputGP = request.open(model, lambda: starting_outputs(model, seen, stretch))

@@ -90,7 +90,7 @@ def as_homogeneous(kernel: Any, what: str) -> Kernel:
     if not made.homogeneous:
         raise ValueError(
             f"{what} must be the same at all inputs; {made!r} is not, and can only be used in an "
-            "sg.GP"
+            "sg.GP, an sg.MultiOutputGP or an sg.JointGP"
         )
     return made
 
