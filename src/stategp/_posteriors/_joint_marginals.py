@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import logsumexp
 
+from stategp._posteriors._joint_outcomes import JointOutcomes
 from stategp._posteriors._pointwise import Points, per_point
 from stategp._runtime import on_device
 from stategp.likelihoods import Likelihood
@@ -44,6 +45,9 @@ class JointMarginals(eqx.Module):
         variance[:, 0] = root[:, others, others] ** 2
         spread = np.broadcast_to(variance, shift.shape)
         return JointMarginals(likelihood, mean[None] + shift, spread, weights, extra)
+
+    def __len__(self) -> int:
+        return self.mean.shape[1]
 
     def moments(self) -> tuple[Points, Points]:
         """Mean and variance of a new observation."""
@@ -90,6 +94,15 @@ class JointMarginals(eqx.Module):
         flat = [part.reshape(-1, functions) for part in (self.mean, self.variance)]
         answers = per_point(self.likelihood, method, *columns, *flat, np.tile(self.extra, nodes))
         return jax.tree.map(lambda leaf: np.asarray(leaf).reshape(nodes, points), answers)
+
+
+def joint_marginals(
+    likelihood: Likelihood, mean: np.ndarray, covariance: np.ndarray, extra: np.ndarray
+) -> JointMarginals | JointOutcomes:
+    """What new observations are like, from the moments of all functions."""
+    kind = JointMarginals if likelihood.outcomes is None else JointOutcomes
+    there: JointMarginals | JointOutcomes = kind.of(likelihood, mean, covariance, extra)
+    return there
 
 
 def _root(covariance: np.ndarray) -> np.ndarray:

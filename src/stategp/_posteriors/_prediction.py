@@ -240,7 +240,8 @@ def _sample(
     functions = []
     for number, kernel in enumerate(model.kernels):
         prior_key, posterior_key = jax.random.split(jax.random.fold_in(key, number))
-        prior_f, prior_states = sample_prior_with_states(kernel, prior_key, x, inducing, num_samples)
+        points = (x, inducing, num_samples)
+        prior_f, prior_states = sample_prior_with_states(kernel, prior_key, *points)
         states = sample_states(
             shape.transitions[number],
             chain.sites[number],
