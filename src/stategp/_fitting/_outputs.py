@@ -84,10 +84,12 @@ def outputs_posterior(
 
 
 def guess_rows(model: MultiOutputGP, seen: Outputs) -> np.ndarray:
-    """What each observation says of f, in the order of the rows."""
-    guess = np.zeros(len(seen.places))
+    """What each observation says of f, in the order of the rows; of several functions, columns."""
+    guess = np.zeros((len(seen.places), model.functions))
     for number, data in enumerate(seen.series):
         if data is not None:
             columns = np.asarray(data.y), np.asarray(data.extra)
-            guess[seen.places == number] = model.likelihoods[number].guess(*columns)
-    return guess
+            likelihood, mine = model.likelihoods[number], seen.places == number
+            told = likelihood.guess(*columns).reshape(-1, likelihood.latents)
+            guess[mine, : likelihood.latents] = told
+    return guess if model.functions > 1 else guess[:, 0]

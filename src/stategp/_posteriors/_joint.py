@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stategp._data import check_support
 from stategp._models import JointGP
 from stategp._posteriors._joint_marginals import JointMarginals, joint_marginals
 from stategp._posteriors._joint_outcomes import JointOutcomes
@@ -75,9 +74,7 @@ class JointPosterior(MixedPosterior):
     def log_density(self, x_new: Any, y_new: Any, **extras: Any) -> Points:
         """Log predictive density of each new observation separately (NaN where y is NaN)."""
         there = self._there(x_new, extras)
-        y = as_targets(y_new, len(there))
-        check_support(self.model.likelihood, "y_new", y, there.extra)
-        return there.log_density(y)
+        return there.log_density(as_targets(y_new, len(there)))
 
     def quantiles(
         self, x_new: Any, levels: Any = (0.025, 0.5, 0.975), **extras: Any
@@ -88,8 +85,7 @@ class JointPosterior(MixedPosterior):
     def cdf(self, x_new: Any, y_new: Any, *, strict: Any = False, **extras: Any) -> Points:
         """P(Y ≤ y) of each new observation, or P(Y < y) if `strict` (NaN where y is NaN)."""
         there = self._there(x_new, extras)
-        y = as_targets(y_new, len(there))
-        return there.cdf(np.ceil(y) - 1 if strict and self.model.likelihood.discrete else y)
+        return there.cdf(as_targets(y_new, len(there)), strict=strict)
 
     def crps(self, x_new: Any, y_new: Any, **extras: Any) -> Points:
         """Not available where functions are dependent."""
