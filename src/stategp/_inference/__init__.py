@@ -62,14 +62,16 @@ from stategp._inference._deep import (
     deep_chains,
     deep_step,
     estimate_bound,
+    expected_fit,
     first_sites,
     first_xi,
     place_layers,
     run_output,
+    site_target,
     trace_calls,
     xi_chains,
 )
-from stategp._inference._deep_tape import Tape
+from stategp._inference._deep_tape import Tape, stratified
 from stategp._inference._exact import evidence, evidence_and_gradient, knows_evidence
 from stategp._inference._lbfgs import LBFGS, Carries
 from stategp._inference._limits import LIGHTEST_TAILS, Limits, search_limits, smallest_noise
@@ -211,6 +213,7 @@ __all__ = [
     "evaluate_all",
     "evidence",
     "evidence_and_gradient",
+    "expected_fit",
     "fastest_rate",
     "first_sites",
     "first_xi",
@@ -260,6 +263,7 @@ __all__ = [
     "search_scales",
     "settle",
     "settle_fully",
+    "site_target",
     "sites_alone",
     "slots_for",
     "smallest_noise",
@@ -271,6 +275,7 @@ __all__ = [
     "starting_sites",
     "starting_space_time",
     "starting_state",
+    "stratified",
     "strongest_period",
     "sweep_all",
     "sweep_groups",
