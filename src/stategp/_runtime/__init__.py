@@ -2,12 +2,15 @@
 
 from stategp._runtime._compilation import keep_compiled_programs
 from stategp._runtime._devices import (
-    PROCESSES,
+    Seat,
+    add_over_devices,
+    divisible,
+    exchanged,
+    for_each_device,
     in_step,
     is_in_step,
-    mesh_of_processes,
-    on_this_process,
-    one_for_each_process,
+    mesh_of_devices,
+    on_one_device,
     spread_over_devices,
 )
 from stategp._runtime._interrupts import finishing_compilations, hearing
@@ -27,13 +30,17 @@ from stategp._runtime._writing import replacing
 
 __all__ = [
     "PATIENCE",
-    "PROCESSES",
     "Progress",
+    "Seat",
+    "add_over_devices",
     "as_count",
     "as_key",
     "at_once",
+    "divisible",
     "end_at_once",
+    "exchanged",
     "finishing_compilations",
+    "for_each_device",
     "hearing",
     "in_step",
     "is_in_step",
@@ -42,10 +49,9 @@ __all__ = [
     "keep_compiled_programs",
     "least_size",
     "make_room",
-    "mesh_of_processes",
+    "mesh_of_devices",
     "on_device",
-    "on_this_process",
-    "one_for_each_process",
+    "on_one_device",
     "pad_inducing",
     "pad_last",
     "padded_blocks",
