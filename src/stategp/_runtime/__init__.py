@@ -14,6 +14,7 @@ from stategp._runtime._devices import (
     spread_over_devices,
 )
 from stategp._runtime._interrupts import finishing_compilations, hearing
+from stategp._runtime._jobs import check_jobs, in_jobs
 from stategp._runtime._joining import PATIENCE, end_at_once, join_processes
 from stategp._runtime._keys import as_count, as_key
 from stategp._runtime._memory import make_room
@@ -36,12 +37,14 @@ __all__ = [
     "as_count",
     "as_key",
     "at_once",
+    "check_jobs",
     "divisible",
     "end_at_once",
     "exchanged",
     "finishing_compilations",
     "for_each_device",
     "hearing",
+    "in_jobs",
     "in_step",
     "is_in_step",
     "is_traced",
