@@ -128,7 +128,7 @@ from stategp._inference._search import (
     run,
     with_leaves,
 )
-from stategp._inference._seeing import Sight, TooFastError, fastest_rate
+from stategp._inference._seeing import FEW, Sight, TooFastError, fastest_rate
 from stategp._inference._starting_space import space_time_scales, starting_space_time
 from stategp._inference._starting_values import (
     Openings,
@@ -142,6 +142,7 @@ from stategp._inference._starting_values import (
 from stategp._inference._xi import difference, logarithmic, prior_chain
 
 __all__ = [
+    "FEW",
     "LBFGS",
     "LIGHTEST_TAILS",
     "AdditiveShape",
