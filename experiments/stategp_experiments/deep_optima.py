@@ -170,7 +170,9 @@ def compare_by_quadrature(name, seed, shorter=1):
         then = sg.condition(
             first, x, y, method="gradient", optimiser=optax.adam(rate), max_steps=gradient
         )
-    row = {"model": name, "seed": seed, "replaced": sum(first.fit_result.replaced)}
+    result = first.fit_result
+    rising = result.trace[-1] - result.trace[len(result.trace) // 2]  # in the second half
+    row = {"model": name, "seed": seed, "replaced": sum(result.replaced), "rising": rising}
     for nodes in (few, many):
         fine = sg.DeepGP(model.layers, model.function, model.likelihood, nodes=nodes)
         before, after = (float(bounds(fine, q.sites, outputs, 1)[0]) for q in (first, then))
@@ -180,7 +182,7 @@ def compare_by_quadrature(name, seed, shorter=1):
 
 
 NODES = (8, 32)
-SIZE, STEPS = 0.3, 2000
+SIZE, STEPS = 0.3, 20_000
 
 
 def main(arguments: list[str]) -> None:
