@@ -147,7 +147,7 @@ class Posterior(Predicts, TellsStates, ImportanceWeighted):
         options = {"weights": weights, "method": method, "progress": progress}
         return update(self, x_new, y_new, refine=refine, inducing=inducing, **options, **extras)
 
-    def filter(self, *, forget: Any = None, window: Any = None) -> Filter:
+    def filter(self, *, forget: Any = None, window: Any = None, lag: Any = None) -> Filter:
         """What forecasts need of this posterior, to be kept up to date one by one (`sg.Filter`).
 
         Arguments:
@@ -156,7 +156,14 @@ class Posterior(Predicts, TellsStates, ImportanceWeighted):
                 over a time Δ. It matters for what would otherwise be remembered for ever, such as
                 levels and seasons, and pulls forecasts back to the prior over the same time.
             window: observations of the last `window` count, and none that are older than two of
-                them: after every window, what came before the last one is dropped.
+                them: after every window, what came before the last one is dropped. (To count those
+                of the last window exactly, all of them would have to be kept:
+                `update(…, window=…)` does.)
+            lag: for observations that are not Gaussian, how many before the last are revised with
+                every new one. Each step then takes time in proportion to the lag, whatever came
+                before, and the answer is that of `sg.condition` to the digits that what happened
+                so many observations ago no longer changes; a kernel with something that is never
+                forgotten (a constant, a season that stays the same) has no such lag.
 
         >>> import numpy as np, stategp as sg
         >>> model = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Gaussian(variance=0.1))
@@ -171,7 +178,7 @@ class Posterior(Predicts, TellsStates, ImportanceWeighted):
                 "use forecaster.update(frame)"
             )
         refuse_traced("the posterior", self)
-        return start_filter(self, forget, window)
+        return start_filter(self, forget, window, lag)
 
     def prior_sample(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1
