@@ -27,8 +27,8 @@ def observe_more(
     *,
     extras: Mapping[str, Any] | None = None,
     weights: Any = None,
-) -> tuple[Observations, np.ndarray]:
-    """All observations together, in order of x, and the new inputs, from the same origin.
+) -> tuple[Observations, Observations]:
+    """All observations together, in order of x, and the new ones, both from the same origin.
 
     New observations can be none, or missing. Of equal inputs the old observations come first.
     """
@@ -38,24 +38,21 @@ def observe_more(
             f"x_new and y_new must have equal lengths, got {len(inputs)} and {len(targets)}"
         )
     if len(inputs) == 0 or np.all(np.isnan(targets)):
-        return data, np.zeros(0)
+        none = np.zeros(0)
+        return data, Observations(none, none, none, none, data.origin)
     new = observe(inputs, targets, likelihood, extras=extras, weights=weights)
     whole = inputs.dtype.kind == "i" or bool(np.all((inputs % 1 == 0) & (abs(inputs) < 2.0**63)))
     origin = data.origin if whole else float(data.origin)
     placed = _from_origin(inputs[~np.isnan(targets)], origin)
+    added = Observations(placed, new.y, new.extra, new.weights, origin)
     columns: list[Any] = [
-        np.concatenate([np.asarray(old), np.asarray(more)])
-        for old, more in [
-            (data.x, placed),
-            (data.y, new.y),
-            (data.extra, new.extra),
-            (data.weights, new.weights),
-        ]
+        np.concatenate([np.asarray(getattr(part, name)) for part in (data, added)])
+        for name in ("x", "y", "extra", "weights")
     ]
-    if np.any(columns[0][1:] < columns[0][:-1]):
+    if placed[0] < data.x[-1]:
         order = np.argsort(columns[0], kind="stable")
         columns = [column[order] for column in columns]
-    return Observations(columns[0], columns[1], columns[2], columns[3], origin), placed
+    return Observations(columns[0], columns[1], columns[2], columns[3], origin), added
 
 
 def _from_origin(inputs: np.ndarray, origin: Origin) -> np.ndarray:
@@ -73,7 +70,7 @@ def more_inducing(inducing: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.
     longer, or has no end, is divided into steps of that length, and those steps that hold new
     inputs get a state at both ends.
     """
-    if np.all(np.isin(old, inducing)):
+    if _all_among(old, inducing):
         return np.union1d(inducing, new)
     step = _usual_step(inducing, old)
     interval = np.searchsorted(inducing, new, side="left")
@@ -85,6 +82,14 @@ def more_inducing(inducing: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.
         if len(inside):
             added.append(_divided(inducing, int(number), inside, step))
     return distinct_inputs(np.sort(np.concatenate(added)))
+
+
+def _all_among(inputs: np.ndarray, inducing: np.ndarray) -> bool:
+    """Whether each input, in order, is one of the inducing points."""
+    if np.count_nonzero(inputs[1:] > inputs[:-1]) >= len(inducing):
+        return False  # more of them than there are inducing points
+    at = np.minimum(np.searchsorted(inducing, inputs), len(inducing) - 1)
+    return bool(np.all(inducing[at] == inputs))
 
 
 def _usual_step(inducing: np.ndarray, x: np.ndarray) -> float:

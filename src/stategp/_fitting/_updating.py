@@ -15,7 +15,8 @@ from stategp._data import (
     place_inducing,
 )
 from stategp._fitting._automatic import as_auto
-from stategp._fitting._methods import find_method
+from stategp._fitting._extending import extend
+from stategp._fitting._methods import Natural, find_method
 from stategp._fitting._requests import warm_start, warn_unless_converged
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import choose_settings
@@ -69,7 +70,10 @@ def update(
     try:
         with finishing_compilations():
             task = SeriesTask.of(posterior.model, data, locations, settings, show)
-            found = _found(posterior, task, data, locations, refine)
+            quick = not refine and isinstance(settings.method, Natural)
+            found = extend(posterior, task, new) if quick else None
+            if found is None:
+                found = _found(posterior, task, data, locations, refine)
     finally:
         show.close()
     warn_unless_converged(found.fit_result)
@@ -122,7 +126,7 @@ def _check(posterior: Posterior, refine: Any, method: Any) -> None:
 
 
 def _locations(
-    posterior: Posterior, data: Observations, new: np.ndarray, inducing: Any
+    posterior: Posterior, data: Observations, new: Observations, inducing: Any
 ) -> np.ndarray:
     if inducing is not None:
         if as_auto(inducing) is not None:
@@ -132,4 +136,4 @@ def _locations(
             )
         return place_inducing(inducing, data)
     present = np.asarray(posterior.relative_inducing)
-    return more_inducing(present, np.asarray(posterior.data.x), new)
+    return more_inducing(present, np.asarray(posterior.data.x), np.asarray(new.x))

@@ -54,6 +54,9 @@ class Posterior(Predicts, TellsStates, ImportanceWeighted):
     certificate: Certificate | None = eqx.field(static=True, default=None)
     indefinite: bool = eqx.field(static=True, default=False)  # sites may be negative
     is_bound: bool = eqx.field(static=True, default=True)  # whether `elbo` is one
+    settled: bool = eqx.field(
+        static=True, default=False
+    )  # at the optimum, Gaussian
 
     @property
     def inducing(self) -> np.ndarray:
