@@ -56,6 +56,18 @@ def test_a_model_file_takes_in_new_rows(run, tmp_path):
     assert len(sg.load("sold.stategp").posterior.data) == 75  # the same rows, once more
 
 
+def test_a_model_file_forgets(run):
+    assert run("fit", "sold.csv", *SMALL)[0] == 0
+    assert run("update", "sold.stategp", "new.csv", "--window", "20d", "-o", "w.stategp")[0] == 0
+    assert len(sg.load("w.stategp").posterior.data) == 21
+    assert run("update", "sold.stategp", "new.csv", "--forget", "30d")[0] == 0
+    weights = np.asarray(sg.load("sold.stategp").posterior.data.weights)
+    np.testing.assert_allclose(weights[[0, -1]], [np.exp(-15 / 30), 1.0])
+    code, _, err = run("update", "sold.stategp", "new.csv", "--forget", "soon")
+    assert code == 2
+    assert "forget" in err or "soon" in err
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

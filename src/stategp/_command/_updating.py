@@ -17,7 +17,7 @@ from stategp._command._writing import Writing
 
 
 def run_update(
-    model: Path, data: Path, writing: Writing, output: Path, *, refine: bool
+    model: Path, data: Path, writing: Writing, output: Path, **options: Any
 ) -> tuple[dict[str, Any], float]:
     """Write the model with the rows of `data`; what is to be said of it, and the seconds."""
     check_path(output, never=TABLES)
@@ -31,7 +31,7 @@ def run_update(
     try:
         with warnings.catch_warnings(record=True) as caught, rows_of(file):
             warnings.simplefilter("always", sg.NotConvergedWarning)
-            forecaster.update(table, refine=refine, progress=spinner)
+            forecaster.update(table, **options, progress=spinner)
         if was_interrupted(forecaster.posterior):
             raise KeyboardInterrupt
     except KeyboardInterrupt:

@@ -39,7 +39,9 @@ _USUAL = {
     "seed": 0,
     "max_steps": None,
 }
-_CLOSE = 1e-18  # nats per observation that q still moves at the end: digits cost few steps from here
+_CLOSE = (
+    1e-18  # nats per observation that q still moves at the end: digits cost few steps from here
+)
 
 
 def update(
