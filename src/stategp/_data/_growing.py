@@ -83,12 +83,12 @@ def observe_more(
             f"x_new and y_new must have equal lengths, got {len(inputs)} and {len(targets)}"
         )
     if len(inputs) == 0 or np.all(np.isnan(targets)):
-        none = np.zeros(0)
+        none: Any = np.zeros(0)
         return data, Observations(none, none, none, none, data.origin)
     new = observe(inputs, targets, likelihood, extras=extras, weights=weights)
     whole = inputs.dtype.kind == "i" or bool(np.all((inputs % 1 == 0) & (abs(inputs) < 2.0**63)))
     origin = data.origin if whole else float(data.origin)
-    placed = _from_origin(inputs[~np.isnan(targets)], origin)
+    placed: Any = _from_origin(inputs[~np.isnan(targets)], origin)
     added = Observations(placed, new.y, new.extra, new.weights, origin)
     columns: list[Any] = [
         np.concatenate([np.asarray(getattr(part, name)) for part in (data, added)])

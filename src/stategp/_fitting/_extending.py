@@ -109,7 +109,7 @@ def _extend(
     added = projection.gather(precision * error, precision, len(prior.A))
     whole: Sites = jax.tree.map(jnp.add, sites, added)
     after = sweep(prior, whole)
-    residual = sum(projection.residual).reshape(-1)
+    residual = jnp.sum(jnp.stack(projection.residual), axis=0).reshape(-1)
     constants = -(weights * jnp.log(2 * jnp.pi * noise) + precision * (error**2 + residual)) / 2
     terms = jnp.stack([old_elbo, -before.log_normaliser, after.log_normaliser, jnp.sum(constants)])
     rounding = rounding_of(terms, [(whole, after.marginals)])

@@ -26,6 +26,7 @@ from stategp._forecasting._regressors import values_in
 from stategp._forecasting._single import LIMITS, read_within
 from stategp._posteriors import Posterior
 from stategp._story import user_units
+from stategp._streams import Stream
 from stategp.likelihoods import Likelihood
 from stategp.parameters import Parameter, map_parameters
 
@@ -41,6 +42,11 @@ def updated(
     progress: Any,
 ) -> Fitted:
     """What a fit left behind, with the rows of a frame, whose columns are those of the fit."""
+    if isinstance(frame, Stream):
+        ways = lengths(fitted.axis, forget, window)
+        _check_stream(fitted, frame, weights)
+        grown = fitted.posterior.update(frame, refine=refine, progress=progress, **ways)
+        return dataclasses.replace(fitted, posterior=grown)
     table = as_frame(frame, fitted.time, fitted.target)
     axis = fitted.axis
     instants = time_column(table, fitted.time, axis.zone, axis.layout)
@@ -63,6 +69,19 @@ def updated(
         return dataclasses.replace(fitted, posterior=choices[0].posterior, choices=choices)
     posterior = _posterior(fitted.posterior, table, x, y, refine, beside)
     return dataclasses.replace(fitted, posterior=posterior)
+
+
+def _check_stream(fitted: Fitted, stream: Stream, weights: str | None) -> None:
+    """Refuse a stream that is read in another way than that of the fit."""
+    if weights is not None:
+        raise ValueError("what is read of a stream is said where it is made: give weights there")
+    for what, own, other in [
+        ("time column", fitted.time, stream.time),
+        ("target", fitted.target, stream.target),
+        ("calendar", (fitted.axis.dates, fitted.axis.zone), tuple(stream.calendar)),
+    ]:
+        if own != other:
+            raise ValueError(f"the {what} of the fit was {own!r}, that of the stream is {other!r}")
 
 
 def lengths(axis: TimeAxis, forget: Any, window: Any) -> dict[str, float | None]:

@@ -198,8 +198,8 @@ class Filter:
         if self.lag is not None:
             for first in range(0, len(order), self.lag):
                 when, value, beside = (column[first : first + self.lag] for column in columns)
-                ahead = [float(b - a) for a, b in itertools.pairwise([new.time, *when])]
-                new = new._revised(when, [new._step(when[0]), *ahead[1:]], value, beside)
+                gaps = [float(b - a) for a, b in itertools.pairwise(when)]
+                new = new._revised(when, [new._step(when[0]), *gaps], value, beside)
             return new
         for number, (when, value, beside) in enumerate(zip(*columns, strict=True)):
             if number % _BLOCK == 0:
@@ -275,6 +275,6 @@ def check_filter(kept: Filter) -> None:
         count, latents = len(recent), len(kept.model.kernels)
         rows = recent.y, recent.extra, recent.weights
         tables = recent.centre, recent.linear, recent.precision
-        shapes = [np.shape(row) for row in rows], [np.shape(table) for table in tables]
-        if shapes != ([(count,)] * 3, [(count, latents)] * 3):
+        narrow = all(np.shape(row) == (count,) for row in rows)
+        if not narrow or any(np.shape(table) != (count, latents) for table in tables):
             raise ValueError("its last observations have columns of different lengths")

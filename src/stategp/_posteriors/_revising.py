@@ -154,10 +154,11 @@ def _revise(structure: Any) -> Any:
         start = linear - precision * known
         sites = gather_sites(shape, _latent(start), _latent(precision))
         state = settle(chain, data, shape, begin(chain, data, shape, sites), _STEPS, _TOLERANCE)
-        q = state.q
+        q, expected = state.q, state.q.expected
+        assert expected is not None
         mean, _ = latent_moments(shape.projections, q.marginals)
-        wanted = jnp.stack(columns(-2 * q.expected.curvature), axis=1)
-        pulls = jnp.stack(columns(q.expected.slope), axis=1)
+        wanted = jnp.stack(columns(-2 * expected.curvature), axis=1)
+        pulls = jnp.stack(columns(expected.slope), axis=1)
         pulls = pulls + wanted * (jnp.stack(columns(mean), axis=1) + known)
         ends = []
         for pairs, m in zip(q.marginals, carried, strict=True):
@@ -172,7 +173,7 @@ def _latent(table: Float[Array, "points latents"]) -> Array:
     return stack([table[:, i] for i in range(table.shape[1])])
 
 
-def _means_of(kernel: Kernel, x: Array, mean: Array) -> Float[Array, "dim points"]:
+def _means_of(kernel: Kernel, x: Array, mean: Any) -> Float[Array, "dim points"]:
     """The mean of the state at later times, from that at the first."""
     return jnp.einsum("ijn,j->in", kernel.step_matrices(x)[0], mean)
 
