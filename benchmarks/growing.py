@@ -21,7 +21,7 @@ import numpy as np
 import stategp as sg
 from benchmarks.__main__ import machine
 from benchmarks.blocks import write_block
-from benchmarks.kills import commit
+from stategp_experiments.studies import commit
 
 STORED = Path(__file__).parent.parent / "docs" / "growing-run.json"
 LAG = 64  # observations that the stream with a lag revises

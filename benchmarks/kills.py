@@ -22,6 +22,7 @@ from pathlib import Path
 from benchmarks.blocks import write_block
 from stategp._files import load_as
 from stategp._inference import _checkpoints
+from stategp_experiments.studies import commit
 
 STORED = Path(__file__).parent.parent / "docs" / "kills-run.json"
 EVERY = 0.2  # seconds between checkpoints
@@ -46,14 +47,6 @@ model = sg.GP(sg.kernels.Matern52() + sg.kernels.Cosine(period=6.0), "poisson")
 posterior = sg.fit(model, {arguments}, progress=False, **{options})
 print(posterior.elbo.hex(), len(posterior.fit_result.trace), hash(posterior.fit_result.trace))
 """
-
-
-def commit() -> str:
-    """Of the code that runs; what is not committed is named."""
-    here = Path(__file__).parent
-    asked = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
 
 
 def start(fit: str, checkpoint: Path | None) -> subprocess.Popen:

@@ -66,6 +66,23 @@ def test_each_series_has_what_fit_finds(many, key):
             np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5)
 
 
+def test_jobs_in_other_processes_find_the_same(many):
+    """By loky, joblib's default."""
+    broken = {"e": ([0.0, 1.0], [np.inf, 1.0])}
+    found = sg.fit_many(MODEL, long({"e": broken["e"], **SERIES}), by="sensor", n_jobs=2)
+    assert found.failures["sensor"].tolist() == ["e"]
+    assert len(found.models) == len(many.models)
+    wanted = ["sensor", "observations", "log_likelihood", "converged", "lengthscale"]
+    mine, theirs = (m.table.set_index("sensor")[wanted[1:]] for m in (found, many))
+    for key in SERIES:
+        np.testing.assert_allclose(
+            mine.loc[key].to_numpy(float), theirs.loc[key].to_numpy(float), rtol=1e-6
+        )
+    np.testing.assert_allclose(found["b"].predict_f(X_NEW)[0], many["b"].predict_f(X_NEW)[0])
+    with pytest.raises(ValueError, match="share='prior' learns from all series together"):
+        sg.fit_many(MODEL, SERIES, share="prior", n_jobs=2)
+
+
 def dense_log_likelihood(x, y, variance, lengthscale, noise, level=0.0):
     """That of a dense Gaussian process."""
     distance = np.sqrt(3) * np.abs(x[:, None] - x[None]) / lengthscale

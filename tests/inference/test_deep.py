@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from scipy import stats
 
 import stategp as sg
 from stategp._fitting._methods._deep import _natural_step
-from stategp._inference import Tape, checked, deep_chains
+from stategp._inference import Tape, checked, deep_chains, stratified
 from stategp._inference._deep import DeepState, Output, deep_bound, first_sites, first_xi
 from stategp._models import Latent, Values
 from stategp._posteriors import DeepPosterior
@@ -202,6 +203,24 @@ def test_a_step_that_leads_to_no_gaussian_is_replaced_by_gauss_newton():
     assert "Gauss–Newton" in remark
     assert remark.endswith("of inner")
     assert 1 <= count < 40
+    result = posterior.fit_result
+    assert len(result.replaced) == len(result.trace)
+    assert set(result.replaced) == {0, 1}
+    assert sum(result.replaced[:-1]) == count  # the last step leads on from the posterior
+
+
+def test_samples_cover_the_normal_distribution():
+    """Pairs of opposite sign, one in each of the intervals of equal probability, in any order."""
+    draws = np.asarray(stratified(jax.random.key(0), (8, 2000)))
+    assert stats.kstest(draws[:4].ravel(), "norm").pvalue > 0.01
+    np.testing.assert_array_equal(draws[4:], -draws[:4])
+    places = np.floor(4 * (2 * stats.norm.cdf(np.abs(draws[:4])) - 1)).astype(int)
+    np.testing.assert_array_equal(np.sort(places, axis=0), np.arange(4)[:, None] + 0 * places)
+    assert len({tuple(column) for column in places.T}) == 24
+    for row in draws:  # each sample by itself is a draw: means over samples have no bias
+        assert stats.kstest(row, "norm").pvalue > 0.001
+    odd = np.asarray(stratified(jax.random.key(0), (3, 5)))
+    np.testing.assert_array_equal(odd[2], -odd[0])
 
 
 @SHORT

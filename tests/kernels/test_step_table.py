@@ -96,11 +96,23 @@ def test_tables_are_for_many_steps(monkeypatch) -> None:
 
         return way
 
-    for name in ("tabulated", "doubled"):
+    for name in ("_many", "doubled"):
         monkeypatch.setattr(_step_table, name, noting(name))
     many_steps(*EQUATION, STEPS[:4])
     many_steps(*EQUATION, STEPS[:5])
-    assert used == ["doubled", "tabulated"]
+    assert used == ["doubled", "_many"]
+
+
+def test_without_a_gradient_short_steps_need_no_tables(monkeypatch) -> None:
+    """The mean decides, when the program runs; gradients are always those of tables."""
+    monkeypatch.setattr(_step_table, "_FEW", 4)
+    weights = jax.random.normal(jax.random.key(0), (2, 3, 3, len(STEPS)))
+    matrices, slopes = (jax.jit(way) for way in (many_steps, jax.grad(total(many_steps, weights))))
+    for dt, way in ((STEPS / 1e7, doubled), (STEPS, tabulated)):
+        for one, other in zip(matrices(*EQUATION, dt), jax.jit(way)(*EQUATION, dt), strict=True):
+            np.testing.assert_array_equal(one, other)
+        expected = jax.jit(jax.grad(total(tabulated, weights)))(*HALVED, dt)
+        np.testing.assert_allclose(slopes(*HALVED, dt), expected, rtol=1e-12)
 
 
 def test_large_states_and_several_blocks_agree_too(monkeypatch) -> None:

@@ -36,6 +36,15 @@ class Bundle:
         origins = tuple(0 if data is None else data.origin for data in series)
         return Bundle(np.array(counts, dtype=np.int64), origins, np.stack(columns))
 
+    @staticmethod
+    def joined(bundles: Sequence["Bundle"]) -> "Bundle":
+        """The series of all, in their order."""
+        return Bundle(
+            np.concatenate([bundle.counts for bundle in bundles]),
+            tuple(origin for bundle in bundles for origin in bundle.origins),
+            np.concatenate([bundle.columns for bundle in bundles], axis=1),
+        )
+
     def __len__(self) -> int:
         return len(self.counts)
 

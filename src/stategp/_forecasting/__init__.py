@@ -14,7 +14,6 @@ from stategp._forecasting._calendar import Occasion
 from stategp._forecasting._cautions import ForecastWarning
 from stategp._forecasting._choosing import Choice
 from stategp._forecasting._date_texts import read_dates
-from stategp._forecasting._defaults import default_kernel
 from stategp._forecasting._design import Design, Scaling
 from stategp._forecasting._effects import Effect, Event, Holidays
 from stategp._forecasting._fitted import Fitted
@@ -39,6 +38,7 @@ from stategp._forecasting._long import (
 from stategp._forecasting._long_answers import Answer, after, answer_frame, asked_rows, each_ahead
 from stategp._forecasting._number_texts import looks_like_number, read_numbers
 from stategp._forecasting._panel import Light, Panel, check_panel
+from stategp._forecasting._plan import plan_in_words
 from stategp._forecasting._reading import LongForm, Raw, read_pairs, read_series
 from stategp._forecasting._rolling import cross_validate
 from stategp._forecasting._scores import (
@@ -84,7 +84,6 @@ __all__ = [
     "coverage",
     "cross_validate",
     "crps",
-    "default_kernel",
     "distribution_columns",
     "each_ahead",
     "failure_frame",
@@ -103,6 +102,7 @@ __all__ = [
     "normal_columns",
     "number_column",
     "pinball",
+    "plan_in_words",
     "read_dates",
     "read_long",
     "read_numbers",

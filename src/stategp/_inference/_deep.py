@@ -4,8 +4,9 @@ Every layer has a chain q of its own; they are independent. An observation passe
 the inner layers and meets the likelihood with the mean and variance of the last one. The expected
 log density is a function of the means μ and covariances Σ of neighbouring states under every q. Its
 derivatives there, G and H, are the natural gradient of the bound: a factor for each interval with
-precision −2H and linear term G − 2Hμ (`_target`). Samples come in pairs ±ε, without which
-H would be mostly noise where q is narrow: what remains is a difference of two slopes.
+precision −2H and linear term G − 2Hμ (`site_target`). Samples come in pairs ±ε, without which
+H would be mostly noise where q is narrow: what remains is a difference of two slopes; and they
+cover the distribution (`stratified`), which integrates functions of one draw nearly exactly.
 
 Between two optima −2H can be so negative that a step would lead to no Gaussian, or nearly so. The
 layer then takes the precision of Gauss–Newton, J²w, where w is the curvature of the last
@@ -24,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from stategp._inference._deep_tape import Tape
+from stategp._inference._deep_tape import Draws, Tape, stratified
 from stategp._inference._optimisers import move
 from stategp._inference._xi import difference, logarithmic, prior_chain
 from stategp._models import DeepGP, Latent, Path
@@ -173,7 +174,9 @@ def deep_step(
         seen = {path: (priors[path], pairs[path]) for path in moved.paths}
         fit, carried, calls = jnp.zeros(()), jnp.zeros(()), []
         for number, output in enumerate(outputs):
-            tape = Tape(moved, seen, jax.random.fold_in(key, number), taps[number], paired=True)
+            tape = Tape(
+                moved, seen, jax.random.fold_in(key, number), taps[number], draws=stratified
+            )
             mean, variance = run_output(moved, tape, output, number)
             y, extra, weights = output.repeated(model.samples)
             value = moved.likelihood.expected_log_density(y, mean, variance, extra)
@@ -206,7 +209,7 @@ def deep_step(
             safe[path] = jax.tree.map(jnp.add, safe[path], gathered)
     sites, replaced = {}, {}
     for path, (prior, _) in chains.items():
-        target = _target(slopes[path], pairs[path])
+        target = site_target(slopes[path], pairs[path])
         sites[path], other = _within_gaussians(
             prior, state.sites[path], pairs[path], target, safe[path], size
         )
@@ -216,7 +219,7 @@ def deep_step(
     return DeepState(scaled, memory, sites, replaced), bound
 
 
-def _target(slopes: PairMarginals, pairs: PairMarginals) -> Sites:
+def site_target(slopes: PairMarginals, pairs: PairMarginals) -> Sites:
     """Sites from the derivatives of the expected fit in the moments of neighbouring states."""
     precision = -(slopes.covariance + jnp.swapaxes(slopes.covariance, 1, 2))
     return Sites(slopes.mean + jnp.einsum("ijk,ik->ij", precision, pairs.mean), precision)
@@ -259,15 +262,20 @@ def estimate_bound(
 ) -> Float[Array, ""]:
     """The bound at given sites, without the prior of the hyperparameters."""
     seen = {path: (prior, swept.marginals) for path, (prior, swept) in chains.items()}
-    return _expected_fit(model, seen, outputs, key) - _penalty(sites, chains)
+    return expected_fit(model, seen, outputs, key) - _penalty(sites, chains)
 
 
-def _expected_fit(
-    model: DeepGP, seen: dict[Path, Any], outputs: tuple[Output, ...], key: PRNGKeyArray
+def expected_fit(
+    model: DeepGP,
+    seen: dict[Path, Any],
+    outputs: tuple[Output, ...],
+    key: PRNGKeyArray,
+    draws: Draws = stratified,
 ) -> Float[Array, ""]:
+    """The expected log density of the data under the q of every layer."""
     fit = jnp.zeros(())
     for number, output in enumerate(outputs):
-        tape = Tape(model, seen, jax.random.fold_in(key, number), paired=True)
+        tape = Tape(model, seen, jax.random.fold_in(key, number), draws=draws)
         mean, variance = run_output(model, tape, output, number)
         y, extra, weights = output.repeated(model.samples)
         value = model.likelihood.expected_log_density(y, mean, variance, extra)
@@ -315,7 +323,7 @@ def deep_bound(
         xi = logarithmic(everything.xi[path], to_log=False)
         chains[path] = prior, PairMarginals.of(xi)
         penalty += kl_divergence(xi, prior_chain(prior))
-    fit = _expected_fit(moved, chains, outputs, key)
+    fit = expected_fit(moved, chains, outputs, key)
     return fit - penalty + log_prior(moved)
 
 

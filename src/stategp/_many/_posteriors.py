@@ -82,13 +82,14 @@ class ManyPosteriors:
         return {key: number for number, key in enumerate(self.names)}
 
     @cached_property
-    def _templates(self) -> list[Template]:
+    def templates(self) -> list[Template]:
+        """The models as numbers, one of each structure."""
         return [Template(model, model) for model in self.models]
 
     @cached_property
     def starts(self) -> np.ndarray:
         """Where the hyperparameters of each series begin, and where the last end."""
-        sizes = [sum(v.size for v in template.values) for template in self._templates]
+        sizes = [sum(v.size for v in template.values) for template in self.templates]
         taken = [0 if which < 0 else sizes[which] for which in self.which.tolist()]
         return np.concatenate([[0], np.cumsum(taken)]).astype(int)
 
@@ -125,7 +126,7 @@ class ManyPosteriors:
             key = shown_key(self.names[number])
             raise ValueError(f"series {key!r} could not be fitted: {self.problems[number]}")
         data = self.data[number]
-        model = self._templates[self.which[number]].with_values(self._values(number))
+        model = self.templates[self.which[number]].with_values(self._values(number))
         name, extra = model.likelihood.extra, np.asarray(data.extra)
         extras: dict[str, Any] = {} if name is None else {name: extra}
         posterior: Posterior = condition(
@@ -136,7 +137,7 @@ class ManyPosteriors:
 
     def _values(self, number: int) -> list[np.ndarray]:
         flat = self.values[self.starts[number] : self.starts[number + 1]]
-        return self._templates[self.which[number]].shaped(flat)
+        return self.templates[self.which[number]].shaped(flat)
 
     # --- all series --------------------------------------------------------------------------
 
@@ -305,7 +306,7 @@ class ManyPosteriors:
         for number in together:
             data = self.data[number]
             x = relative_inputs("x", asked[number], data.origin)
-            template = self._templates[self.which[number]]
+            template = self.templates[self.which[number]]
             queries.append(Asked(template, self._values(number), data, x))
         found = dict(zip(together, moments_together(queries), strict=True))
         for number in asked:
@@ -322,7 +323,7 @@ class ManyPosteriors:
         answers: dict[int, Answer] = {}
         for number, (mean, variance) in self._moments(together).items():
             if of == "observation":
-                noise = self._templates[self.which[number]].noise(self._values(number))
+                noise = self.templates[self.which[number]].noise(self._values(number))
                 variance = variance + noise
             found = normal_columns("", mean, np.maximum(variance, 0.0), wanted)
             answers[number] = asked[number], found
