@@ -39,6 +39,7 @@ from stategp._inference._bound import (
     Latent,
     Q,
     States,
+    columns,
     evaluate,
     gather_sites,
     geometry,
@@ -72,7 +73,12 @@ from stategp._inference._deep import (
     xi_chains,
 )
 from stategp._inference._deep_tape import Tape, stratified
-from stategp._inference._exact import evidence, evidence_and_gradient, knows_evidence
+from stategp._inference._exact import (
+    evidence,
+    evidence_and_gradient,
+    knows_evidence,
+    needs_care,
+)
 from stategp._inference._lbfgs import LBFGS, Carries
 from stategp._inference._limits import LIGHTEST_TAILS, Limits, search_limits, smallest_noise
 from stategp._inference._locations import Located, as_gaps
@@ -205,6 +211,7 @@ __all__ = [
     "chain_sites",
     "checked",
     "collapsed_bound",
+    "columns",
     "deep_bound",
     "deep_chains",
     "deep_step",
@@ -244,6 +251,7 @@ __all__ = [
     "mixed_start",
     "mixed_steps",
     "move",
+    "needs_care",
     "no_group_sites",
     "no_node_sites",
     "no_sites",
