@@ -31,6 +31,7 @@ from stategp._fitting._settings import Settings, choose_settings
 from stategp._fitting._space_time import space_time_posterior
 from stategp._fitting._task import check_noise
 from stategp._inference import (
+    FEW,
     ChainSites,
     Collapsed,
     FitResult,
@@ -46,11 +47,13 @@ from stategp._models import GP, AdditiveGP, DeepGP, JointGP, MultiOutputGP, Spac
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
 from stategp._runtime import (
     Progress,
+    exchanged,
     finishing_compilations,
     in_step,
     make_room,
+    mesh_of_devices,
     on_device,
-    on_this_process,
+    on_one_device,
     refuse_traced,
 )
 from stategp.parameters import Parameter, map_parameters, to_vector
@@ -145,13 +148,32 @@ def _series(model: GP, request: Request, settings: Settings, show: Progress) -> 
     data = observations(model, *given, show, in_batches=in_batches)
     model = seen_from(model, data.origin)
     if not isinstance(data, Stored):
-        return _of_series(model, data, request, settings, show)
+        if mesh_of_devices() is None or isinstance(data, OnStretches) or len(data) < FEW:
+            return _of_series(model, data, request, settings, show)
+        _check_the_same(model, data)
+        with in_step():
+            alone: Posterior = on_one_device(_of_series(model, data, request, settings, show))
+        return alone
     try:
         with in_step():
             posterior = _of_series(model, data, request, settings, show)
     finally:
         left = data.released()
-    return dataclasses.replace(on_this_process(posterior), data=left)
+    return dataclasses.replace(on_one_device(posterior), data=left)
+
+
+def _check_the_same(model: GP, data: Observations) -> None:
+    """Refuse rows that are to be divided among processes unless all have been given the same."""
+    told = exchanged(fingerprint((model, data)).encode())
+    for process, other in enumerate(told):
+        if other != told[0]:
+            raise ValueError(
+                f"process {process} was given another model, x or y than process 0, and they are "
+                f"to divide the {len(data):,} rows of x and y among them: give all processes the "
+                "same, or a stream of which each reads its share (sg.stream); to fit another "
+                "series in each, keep it there with "
+                "jax.config.update('jax_default_device', jax.local_devices()[0])"
+            )
 
 
 def _check_method(model: GP, data: Observations, settings: Settings) -> None:
