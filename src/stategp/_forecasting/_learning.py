@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import warnings
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import equinox as eqx
 import numpy as np
 
 from stategp._data import Observations
-from stategp._fitting import condition, fit
+from stategp._fitting import NotConvergedWarning, condition, fit
 from stategp._forecasting._beside import NOTHING, Beside
 from stategp._forecasting._candidates import Candidate, Outline, candidates
 from stategp._forecasting._filtering import emission_of
@@ -165,9 +166,16 @@ def learn(candidate: Candidate, series: Series, **options: Any) -> Learned:
     latest, scale, design = series.latest, candidate.scale, series.beside.design
     alone: Any = _fit_level if series.beside.normal else fit
     search: Any = alone if design is None else partial(fit_with_effects, design)
-    learned: Posterior = search(
-        candidate.model, **series.part(candidate, latest), **(LEARNING | options), progress=False
-    )
+    with warnings.catch_warnings():
+        if not options:
+            # A candidate needs no optimum to be compared; its fit_result says how its search ended.
+            warnings.simplefilter("ignore", NotConvergedWarning)
+        learned: Posterior = search(
+            candidate.model,
+            **series.part(candidate, latest),
+            **(LEARNING | options),
+            progress=False,
+        )
     evidence = series.evidence(candidate, learned.elbo)
     if len(latest) < len(series.y):
         everything = series.part(candidate, np.arange(len(series.y)))

@@ -241,7 +241,6 @@ def merged(panels: Sequence[Panel]) -> Panel:
     models: list[GP] = []
     chosen: list[tuple[Light, ...]] = []
     alone: dict[int, Any] = {}
-    bundles = [panel.data for panel in panels]
     for panel in panels:
         places = []
         for template in panel._templates:
@@ -252,14 +251,10 @@ def merged(panels: Sequence[Panel]) -> Panel:
         alone |= {len(chosen) + number: one for number, one in panel.alone.items()}
         for some in panel.chosen:
             chosen.append(tuple(light._replace(which=places[light.which]) for light in some))
-    data = Bundle(
-        np.concatenate([bundle.counts for bundle in bundles]),
-        tuple(origin for bundle in bundles for origin in bundle.origins),
-        np.concatenate([bundle.columns for bundle in bundles], axis=1),
-    )
     return dataclasses.replace(
         panels[0],
         keys=tuple(key for panel in panels for key in panel.keys),
         problems=tuple(problem for panel in panels for problem in panel.problems),
-        models=tuple(models), chosen=tuple(chosen), data=data, alone=alone,
+        models=tuple(models), chosen=tuple(chosen),
+        data=Bundle.joined([panel.data for panel in panels]), alone=alone,
     )  # fmt: skip
