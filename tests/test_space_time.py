@@ -131,6 +131,45 @@ def test_fewer_places_and_times_give_the_bound_of_a_sparse_gp():
     assert found.inducing.tolist() == z.tolist()
 
 
+CHANGING = {
+    "grows": sg.kernels.FromSDE([[0.5]], [[1.0]], [[0.7]], [1.0], initial=[0.4]),
+    "scaled": sg.kernels.Scaled(sg.kernels.Matern32(lengthscale=TIME), lambda x: x / 5),
+    "pieces": sg.kernels.Piecewise(
+        [sg.kernels.Matern32(lengthscale=TIME), sg.kernels.Matern32(variance=3.0, lengthscale=0.3)],
+        changes=[6.6],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_the_variance_may_change_with_time(name):
+    """Of kernels that begin with the data, and of those that know the user's times."""
+    kernel, anchors, start = CHANGING[name], SITES[:2], 5.0
+    (times, places), y = in_rows(GAPPY)
+    noise = sg.likelihoods.Gaussian(variance=NOISE)
+    space = sg.spatial.Matern32(lengthscale=SPACE)
+    field = sg.SpaceTimeGP(space, kernel, noise, places=anchors, mean=LEVEL)
+    found = sg.condition(field, (times + start, places), y)
+    when, where = (np.concatenate(both) for both in zip((times, places), X_NEW, strict=True))
+    when = when + start * kernel.located
+    prior = np.asarray(kernel(when, when))
+    theirs = sklearn_kernels.Matern(SPACE, nu=1.5)
+    cross = theirs(where, anchors)
+    low_rank = prior * (cross @ np.linalg.solve(theirs(anchors), cross.T))
+    n = len(y)
+    C, new = low_rank[:n, :n] + NOISE * np.eye(n), low_rank[n:, :n]
+    fit = multivariate_normal(np.full(n, LEVEL), C).logpdf(y)
+    left = np.diag(prior - low_rank)[:n]
+    assert found.elbo == pytest.approx(fit - left.sum() / NOISE / 2, rel=1e-10)
+    there = X_NEW[0] + start, X_NEW[1]
+    mean, variance = found.predict_f(there)
+    np.testing.assert_allclose(mean, LEVEL + new @ np.linalg.solve(C, y - LEVEL), atol=1e-9)
+    exact = np.diag(prior)[n:] - np.diag(new @ np.linalg.solve(C, new.T))
+    np.testing.assert_allclose(variance, exact, rtol=1e-9)
+    drawn = np.asarray(found.sample_f(0, there, 1024))
+    np.testing.assert_allclose(drawn.std(0), np.sqrt(exact), rtol=0.1)
+
+
 def test_independent_processes_are_exact_on_a_complete_grid(product):
     evidence, mean, spread = exact(*in_rows(GRID), X_NEW)
     assert product.elbo == pytest.approx(evidence, rel=1e-9)

@@ -49,7 +49,7 @@ class Mixture(MixedGP):
     def coefficients(self, places):
         return self.weights.value[places]
 
-    def extra_variance(self, places):
+    def extra_variance(self, x, places):
         return self.extra.value[places]
 
     def offset(self, x, places):
