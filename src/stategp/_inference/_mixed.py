@@ -94,7 +94,9 @@ def mixed_alone(
     wanted = []
     for group, pairs in zip(shape.groups, marginals, strict=True):
         sites = group.gather(expected.slope, precision)
-        wanted.append(Sites(sites.linear + times_pairs(sites.precision, pairs.mean), sites.precision))
+        wanted.append(
+            Sites(sites.linear + times_pairs(sites.precision, pairs.mean), sites.precision)
+        )
     return tuple(wanted)
 
 

@@ -34,8 +34,8 @@ def shared_prior(model: MixedGP, prior: Transitions) -> Transitions:
         return Transitions(*both)
 
     def repeated(matrix: Float[Array, "intervals dim dim"]) -> Float[Array, "1 intervals all all"]:
-        whole = jnp.einsum("lm,iab->ilamb", jnp.eye(count), matrix)
         intervals, dim = len(matrix), matrix.shape[-1]
+        whole = jnp.eye(count)[None, :, None, :, None] * matrix[:, None, :, None]
         return whole.reshape(1, intervals, count * dim, count * dim)
 
     return Transitions(repeated(prior.A), repeated(prior.Q))
@@ -109,15 +109,29 @@ class Separable(NamedTuple):
             spread = jnp.sum(pairs.covariance[:, self.interval] * square[None], axis=(2, 3)).T
             variance = (spread + self.residual[:, None]) @ (self.coefficients**2).T
             return self.means(pairs.mean), variance.reshape(-1)
-        covariance = pairs.covariance[0][self.interval]
-        times, pair = covariance.shape[:2]
-        left, right = self.weights[:, :, None, :, None], self.weights[:, None, :, None]
-        half = jnp.sum(covariance.reshape(times, 2, count, -1, pair) * left, axis=(1, 3))
-        spread = jnp.sum(half.reshape(times, count, 2, count, -1) * right, axis=(2, 4))
+        spread = self._covariances(pairs.covariance[0])
         spread = spread + self.residual[:, None, None] * jnp.eye(count)[None]
-        flat = spread.reshape(times, -1)
+        flat = spread.reshape(len(spread), -1)
         parts = jax.lax.map(lambda part: flat @ _squares(part).T, self._blocks(self.coefficients))
         return self.means(pairs.mean), jnp.moveaxis(parts, 0, 1).reshape(-1)
+
+    def _covariances(
+        self, pairs: Float[Array, "intervals pair pair"]
+    ) -> Float[Array, "times processes processes"]:
+        """Of the processes at every time, from those of the states of the one chain."""
+        times, _, dim = self.weights.shape
+        whole = pairs[self.interval].reshape(times, 2, -1, dim, pairs.shape[-1])
+        sides = [(side, i) for side in range(2) for i in range(dim)]
+        # Sums of slices, which are read once and as they lie in memory.
+        half = sum(
+            (self.weights[:, a, i, None, None] * whole[:, a, :, i] for a, i in sides),
+            start=jnp.zeros(()),
+        )
+        rest = half.reshape(*half.shape[:2], 2, -1, dim)
+        return sum(
+            (self.weights[:, a, i, None, None] * rest[:, :, a, :, i] for a, i in sides),
+            start=jnp.zeros(()),
+        )
 
     def means(self, pairs: Float[Array, "chains intervals pair"]) -> Rows:
         """What rows read of all chains, from the means of their states."""

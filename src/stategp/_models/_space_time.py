@@ -236,9 +236,7 @@ class SpaceTimeGP(MixedGP):
         """The mean function, of time."""
         return self.mean(x)
 
-    def _at(
-        self, places: Spots
-    ) -> tuple[Float[Array, "places latents"], Float[Array, " places"]]:
+    def _at(self, places: Spots) -> tuple[Float[Array, "places latents"], Float[Array, " places"]]:
         assert self.anchors is not None
         anchors = Anchors.of(self.space, self.anchors, self.modes)
         return anchors.coefficients(self.space, places.coordinates)
