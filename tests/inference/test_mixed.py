@@ -160,7 +160,7 @@ def test_rows_in_blocks_say_the_same(monkeypatch):
         def look(model):
             shape = mixed_geometry(model, rows(), inducing)
             mean, variance = mixed_moments(shape, marginals)
-            sites = shape.groups[0].gather(mean[None], variance)
+            sites = shape.groups[0].gather(mean, variance)
             return jnp.sum(mean * variance), sites
 
         (_, sites), slope = jax.jit(jax.value_and_grad(look, has_aux=True))(model)
