@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import platform
+import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import jax
 import matplotlib
 import numpy as np
 
+import stategp
 from stategp._runtime import replacing
 
 matplotlib.use("Agg")
@@ -75,9 +77,19 @@ def machine() -> dict:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in ("stategp", "jax", "numpy", "scipy")},
+        "versions": {"stategp": stategp.__version__, "commit": _commit()}
+        | {name: version(name) for name in ("jax", "numpy", "scipy")},
         "devices": [str(device.device_kind) for device in jax.devices()],
     }
+
+
+def _commit() -> str:
+    """Of the checkout that this file lies in, if it does."""
+    told = subprocess.run(
+        ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return told.stdout.strip()
 
 
 def _processor() -> str:
