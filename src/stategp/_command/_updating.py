@@ -12,26 +12,38 @@ from stategp._command._describe import facts
 from stategp._command._interrupts import Interrupted, was_interrupted
 from stategp._command._models import columns_in, load_forecaster
 from stategp._command._progress import Spinner
-from stategp._command._tables import TABLES, check_path, open_table, read_columns, rows_of
+from stategp._command._tables import (
+    TABLES,
+    ParquetFolder,
+    check_path,
+    open_table,
+    read_columns,
+    rows_of,
+)
 from stategp._command._writing import Writing
 
 
 def run_update(
-    model: Path, data: Path, writing: Writing, output: Path, *, refine: bool
+    model: Path, data: Path, writing: Writing, output: Path, **options: Any
 ) -> tuple[dict[str, Any], float]:
     """Write the model with the rows of `data`; what is to be said of it, and the seconds."""
     check_path(output, never=TABLES)
     forecaster = load_forecaster(model, answering=False)
     fitted = forecaster.fitted
     axis = fitted.axis
-    file = open_table(data, dataclasses.replace(writing, zone=axis.zone, layout=axis.layout))
-    columns = [fitted.target, *fitted.extras.values(), *columns_in(forecaster, file)]
-    table = read_columns(file, fitted.time, columns)
+    file: Any
+    if data.is_dir():
+        file = ParquetFolder(data)
+        table: Any = sg.stream(data, time=fitted.time, target=fitted.target, **fitted.extras)
+    else:
+        file = open_table(data, dataclasses.replace(writing, zone=axis.zone, layout=axis.layout))
+        columns = [fitted.target, *fitted.extras.values(), *columns_in(forecaster, file)]
+        table = read_columns(file, fitted.time, columns)
     spinner, began = Spinner(), time.perf_counter()
     try:
         with warnings.catch_warnings(record=True) as caught, rows_of(file):
             warnings.simplefilter("always", sg.NotConvergedWarning)
-            forecaster.update(table, refine=refine, progress=spinner)
+            forecaster.update(table, **options, progress=spinner)
         if was_interrupted(forecaster.posterior):
             raise KeyboardInterrupt
     except KeyboardInterrupt:

@@ -63,13 +63,17 @@ def _outputs(model: MultiOutputGP, unit: str) -> Iterator[Hyperparameter]:
     if model.mixing is not None:
         for number, kernel in enumerate(model.kernels[: model.shared]):
             yield from _rows(kernel, [f"process {number + 1}"], unit)
-        for name, row in zip(model.names, np.asarray(model.mixing.value), strict=True):
+        for name, row in zip(model.function_names, np.asarray(model.mixing.value), strict=True):
             shares = dataclasses.replace(model.mixing, value=on_device(row), prior=None)
             yield from _rows(shares, [name], unit, "mixing")
     for number, name in enumerate(model.names):
-        if model.shared < len(model.kernels):
-            yield from _rows(model.kernels[model.shared + number], [name], unit)
-        yield from _rows(model.means[number], [name, "mean"], unit)
+        mine = model.functions_of(number)
+        own = model.kernels[model.shared :][mine] or [None] * (mine.stop - mine.start)
+        for which, kernel, mean in zip(
+            model.function_names[mine], own, model.means[mine], strict=True
+        ):
+            yield from () if kernel is None else _rows(kernel, [which], unit)
+            yield from _rows(mean, [which, "mean"], unit)
         yield from _rows(model.likelihoods[number], [name, "likelihood"], unit)
     if model.ties is not None:
         R = np.asarray(model.noise_covariance())
