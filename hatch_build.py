@@ -4,6 +4,7 @@
 `CXX` names the compiler. Results are kept in build/native by a hash of everything they depend on.
 """
 
+import contextlib
 import filecmp
 import hashlib
 import importlib.util
@@ -13,10 +14,16 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
 
 FOLDER = "src/stategp/_native"
 COMMON = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math"]
@@ -77,20 +84,30 @@ def build(root: Path) -> Path:
     for file in sorted(source.glob("*pp")):
         digest.update(file.read_bytes())
     kept = root / "build" / "native" / digest.hexdigest()[:16]
-    if kept.exists():
-        return kept
-    with tempfile.TemporaryDirectory() as temporary:
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with one_at_a_time(kept.parent / "lock"), tempfile.TemporaryDirectory() as temporary:
+        if kept.exists():
+            return kept
         objects = []
         for name, flags in (("probe", COMMON), ("kernels", kernels)):
             objects.append(f"{temporary}/{name}.o")
             run(compiler, *flags, "-c", str(source / f"{name}.cpp"), "-o", objects[-1])
         library = f"{temporary}/library"
         run(compiler, "-shared", "-pthread", *objects, "-o", library)
-        kept.parent.mkdir(parents=True, exist_ok=True)
         aside = beside(kept)
         shutil.move(library, aside)
         aside.replace(kept)
     return kept
+
+
+@contextlib.contextmanager
+def one_at_a_time(file: Path) -> Iterator[None]:
+    """Others who build the same wait, and find it built."""
+    with file.open("w") as lock:
+        if fcntl:
+            with contextlib.suppress(OSError):  # file systems that know no locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def put(built: Path, target: Path) -> None:

@@ -26,8 +26,8 @@ import stategp as sg
 from benchmarks.__main__ import machine
 from benchmarks.blocks import write_block
 from benchmarks.forecast_series import read_m4
-from benchmarks.kills import commit
 from stategp._runtime import replacing
+from stategp_experiments.studies import commit
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.blocks import DOCS, write_block
-from benchmarks.kills import commit
 from benchmarks.stream import SPAN, write
 from benchmarks.workers import free_port
+from stategp_experiments.studies import commit
 
 STORED = DOCS / "processes-run.json"
 ROWS = 2_000_000

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.blocks import DOCS, write_block
-from benchmarks.kills import commit
+from stategp_experiments.studies import commit
 
 STORED = DOCS / "stream-run.json"
 ROBUST = "student-t"  # has no sums

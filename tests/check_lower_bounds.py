@@ -33,10 +33,12 @@ def main() -> None:
     installed = environment / "installed.txt"
     wanted = VERSIONS.read_text() + (ROOT / "pyproject.toml").read_text()
     if not installed.exists() or installed.read_text() != wanted:
-        venv.create(environment, clear=True, with_pip=True)
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        package = ["--no-compile", "-r", str(VERSIONS), "-e", f"{ROOT}[all]", *TOOLS]
-        subprocess.run([*install, *package], check=True)
+        venv.create(environment, clear=True)
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+        install = [*pip, "install", "--quiet", "--no-compile", "-r", str(VERSIONS)]
+        # Dependencies first: meanwhile `make test` builds the kernels, elsewhere and once.
+        for package in (TOOLS, ["-e", f"{ROOT}[all]"]):
+            subprocess.run([*install, *package], check=True)
         installed.write_text(wanted)
     options = ["-o", "addopts=-q --import-mode=importlib", "-p", "no:cacheprovider"]
     options += ["-W", "ignore::DeprecationWarning"]

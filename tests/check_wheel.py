@@ -21,7 +21,6 @@ EXTRAS = {
     "sg.Forecaster().fit({'ds': [1.0, 2.0], 'y': [1.0, 2.0]})": "stategp[frames]",
 }
 WITHOUT = """
-import stategp as sg
 try:
     {asked}
 except ImportError as error:
@@ -37,13 +36,13 @@ def main() -> None:
         wheel = build(folder)
         check_contents(wheel)
         environment = folder / "environment"
-        venv.create(environment, with_pip=True)
+        venv.create(environment)
         check_alone(environment, wheel)
         check_with_extras(environment, wheel)
 
 
 def build(folder: Path) -> Path:
-    pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
+    pip("wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
     (wheel,) = folder.glob("stategp-*.whl")
     return wheel
 
@@ -62,12 +61,12 @@ def check_contents(wheel: Path) -> None:
 
 
 def check_alone(environment: Path, wheel: Path) -> None:
-    pip(python_of(environment), "install", "--no-compile", str(wheel))
+    install(environment, str(wheel))
     first = next(code for language, code in blocks(ROOT / "README.md") if language == "python")
     run(environment, first)
     print("without extras: README's example runs")
-    for asked, extra in EXTRAS.items():
-        run(environment, WITHOUT.format(asked=asked, extra=extra))
+    without = [WITHOUT.format(asked=asked, extra=extra) for asked, extra in EXTRAS.items()]
+    run(environment, "".join(["import stategp as sg", *without]))
     command = subprocess.run(
         [environment / "bin" / "stategp"], capture_output=True, text=True, env=plain()
     )
@@ -77,7 +76,7 @@ def check_alone(environment: Path, wheel: Path) -> None:
 
 
 def check_with_extras(environment: Path, wheel: Path) -> None:
-    pip(python_of(environment), "install", "--no-compile", f"{wheel}[all]", "pandas")
+    install(environment, f"{wheel}[all]", "pandas")
     codes = [code for language, code in blocks(ROOT / "README.md") if language == "python"]
     run(environment, "\n".join(codes))
     command = [environment / "bin" / "stategp", "--version"]
@@ -96,9 +95,13 @@ def run(environment: Path, code: str) -> None:
         sys.exit(f"from the wheel this failed:\n{code}\n{done.stdout}{done.stderr}")
 
 
-def pip(python: str | Path, *arguments: str) -> None:
+def install(environment: Path, *packages: str) -> None:
+    pip("--python", str(python_of(environment)), "install", "--no-compile", *packages)
+
+
+def pip(*arguments: str) -> None:
     quiet = ("--quiet", "--disable-pip-version-check")
-    subprocess.run([python, "-m", "pip", *arguments[:1], *quiet, *arguments[1:]], check=True)
+    subprocess.run([sys.executable, "-m", "pip", *quiet, *arguments], check=True)
 
 
 def python_of(environment: Path) -> Path:

@@ -396,3 +396,21 @@ def test_progress_is_a_line_on_standard_error(capsys):
     with warnings.catch_warnings():
         sg.fit_many(MODEL, SERIES, progress=True)
     assert "fitted" in capsys.readouterr().err
+
+
+def test_more_observations_of_some_series(many, tmp_path):
+    new = pd.DataFrame({"sensor": ["a", "e", "a"], "ds": [61.0, 1.0, 62.5], "y": [0.5, 1.0, 0.2]})
+    longer = many.update(new)
+    expected = many["a"].update([61.0, 62.5], [0.5, 0.2])
+    for a, b in zip(longer["a"].predict_f(X_NEW), expected.predict_f(X_NEW), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+    assert longer["b"].elbo == many["b"].elbo
+    assert "fit again" in longer.failures.set_index("sensor")["problem"]["e"]
+    assert "a" in set(longer.forecast(2.0)["sensor"])
+    longer.save(tmp_path / "many")
+    assert len(sg.load(tmp_path / "many")["a"].data) == 42
+    assert len(many.update(new[:1], window=5.0)["a"].data) < 7
+    with pytest.raises(ValueError, match=r"series .a.: .*finite"):
+        many.update(new.assign(y=np.inf))
+    with pytest.raises(TypeError, match="no option 'colour'"):
+        many.update(new, colour="red")

@@ -62,7 +62,7 @@ from stategp._command._options import (
     column,
 )
 from stategp._command._progress import Spinner
-from stategp._command._streaming import Reading, is_streamed, open_stream
+from stategp._command._streaming import Reading, is_streamed, open_stream, written_length
 from stategp._command._tables import (
     TABLES,
     as_columns,
@@ -275,6 +275,14 @@ def update(
         bool,
         typer.Option("--refine", help="Learn the hyperparameters again, from where they stand."),
     ] = False,
+    forget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="After so long (90d) rows count 37 % as much."),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Drop rows that are further before the last one (90d)."),
+    ] = None,
     sep: Separator = None,
     decimal: Decimal = None,
     date_format: DateFormat = None,
@@ -291,7 +299,8 @@ def update(
     """
     target_file = model if output is None else output
     writing = Writing(sep, decimal, date_format)
-    said, seconds = run_update(model, data, writing, target_file, refine=refine)
+    options = {"refine": refine, "forget": written_length(forget), "window": written_length(window)}
+    said, seconds = run_update(model, data, writing, target_file, **options)
     _say_done("updated", said, target_file, seconds, as_json)
 
 

@@ -56,7 +56,7 @@ def open_stream(
         time=time,
         target=target,
         filter=_filter(file, reading.conditions),
-        shortest=_length(reading.shortest),
+        shortest=written_length(reading.shortest),
         bad=reading.bad or "refuse",
         scratch=reading.scratch,
         **columns,
@@ -64,7 +64,7 @@ def open_stream(
     return file, time, target, series
 
 
-def _length(text: str | None) -> float | str | None:
+def written_length(text: str | None) -> float | str | None:
     """A number, or a duration as it was written."""
     try:
         return None if text is None else float(text)

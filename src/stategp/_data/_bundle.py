@@ -1,7 +1,7 @@
 """Observations of many series, kept in few arrays."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -52,6 +52,11 @@ class Bundle:
         rows = slice(self._ends[number], self._ends[number + 1])
         columns: Any = [np.array(column[rows]) for column in self.columns]
         return Observations(columns[0], columns[1], columns[2], columns[3], self.origins[number])
+
+    def with_series(self, changed: Mapping[int, Observations], count: int) -> "Bundle":
+        """So many series: some as they are given, the others as they were, or without any."""
+        there = [n < len(self) and self.counts[n] > 0 for n in range(count)]
+        return Bundle.of([changed.get(n, self[n] if there[n] else None) for n in range(count)])
 
     def inputs(self, number: int) -> np.ndarray:
         """x of one series as the user has it: integers if they were."""

@@ -21,6 +21,7 @@ from stategp._forecasting._forecaster import Forecaster
 from stategp._forecasting._frames import (
     as_frame,
     clock_times,
+    is_frame,
     number_column,
     text_series,
     time_column,
@@ -52,6 +53,7 @@ from stategp._forecasting._scores import (
     usual_season,
 )
 from stategp._forecasting._sources import Source
+from stategp._forecasting._updating import NEW, known_series, lengths, more_of_each
 
 allow(Choice, Fitted, LongForm, TimeAxis, answers=(Forecaster,))
 allow(Bundle, Joint, Light, Panel)
@@ -59,6 +61,7 @@ check_when_read({Bundle: check_bundle, Panel: check_panel})
 allow(Effect, Event, Holidays, Design, Occasion, Scaling)
 
 __all__ = [
+    "NEW",
     "Answer",
     "Effect",
     "Event",
@@ -87,9 +90,13 @@ __all__ = [
     "function_columns",
     "instants_of",
     "interval_score",
+    "is_frame",
+    "known_series",
+    "lengths",
     "long_frame",
     "looks_like_number",
     "mase",
+    "more_of_each",
     "msis",
     "no_columns",
     "normal_columns",
