@@ -13,12 +13,10 @@ distance from quadrature with 40 nodes, measured in the same way.
 """
 
 import functools
-import itertools
 import warnings
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 import stategp as sg
 from stategp._inference import (
@@ -92,31 +90,12 @@ def noise_of(model, sites, outputs, count, draws):
     return jnp.sum(each) / (count - 1), middle
 
 
-@functools.partial(jax.jit, static_argnames=("nodes", "inner"))
-def by_quadrature(model, sites, outputs, nodes, inner):
-    """The natural gradient of a stack with some inner layers, by a grid of nodes for each."""
-    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
-    weights = weights / weights.sum()
-    grid = jnp.asarray(list(itertools.product(points, repeat=inner)))
-    shares = jnp.asarray([np.prod(w) for w in itertools.product(weights, repeat=inner)])
-    one = sg.DeepGP(model.layers, model.function, model.likelihood, samples=1)
-    _, towards = parts_of(one, sites)
-
-    def fit(seen):
-        def of_node(node):
-            calls = itertools.count()
-            last = jnp.concatenate([node, jnp.zeros(1)])  # the last layer is not sampled
-            return expected_fit(
-                one,
-                seen,
-                outputs,
-                jax.random.key(0),
-                lambda _, shape: jnp.full(shape, last[next(calls)]),
-            )
-
-        return jnp.dot(shares, jax.lax.map(of_node, grid))
-
-    return towards(fit)
+@functools.partial(jax.jit, static_argnames="nodes")
+def by_quadrature(model, sites, outputs, nodes):
+    """The natural gradient of a stack, with so many nodes for each inner layer."""
+    fine = sg.DeepGP(model.layers, model.function, model.likelihood, nodes=nodes)
+    _, towards = parts_of(fine, sites)
+    return towards(lambda seen: expected_fit(fine, seen, outputs, jax.random.key(0)))
 
 
 @jax.jit
@@ -141,7 +120,7 @@ def measure(name, shorter, count):
         row[way] = float(noise_of(model, end.sites, outputs, count, draws)[0])
     if len(model.paths) > 1:
         inner = len(model.paths) - 1
-        few, many = (by_quadrature(model, end.sites, outputs, n, inner) for n in (NODES, FINE))
+        few, many = (by_quadrature(model, end.sites, outputs, n) for n in (NODES, FINE))
         row["quadrature"] = float(distance(model, end.sites, few, many))
         row["evaluations"] = NODES**inner
     print(

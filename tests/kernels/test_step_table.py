@@ -1,5 +1,8 @@
 """Steps from tables: the same as each step by itself, and as mpmath's."""
 
+import json
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -123,3 +126,23 @@ def test_large_states_and_several_blocks_agree_too(monkeypatch) -> None:
     A, Q, A_each, Q_each = way(STEPS)
     np.testing.assert_allclose(A, A_each, rtol=0, atol=1e-12)
     np.testing.assert_allclose(Q, Q_each, rtol=0, atol=1e-12)
+
+
+def test_the_page_has_the_times_of_the_stored_run() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    rows = json.loads((docs / "tables-run.json").read_text())["results"]
+    assert {(row["steps"], row["dim"]) for row in rows} == {
+        (steps, dim) for steps in (10_000, 100_000) for dim in (3, 5, 8)
+    }
+
+    def between(what, means):
+        ratios = [
+            row["tabulated"][what] / row["doubled"][what] for row in rows if row["mean"] in means
+        ]
+        return f"between {min(ratios):.2f} and {max(ratios):.2f}"
+
+    text = " ".join((docs / "kernels.md").read_text().split())
+    assert f"it takes {between('gradient', (0.05, 2.0, 50.0))} of the CPU time" in text
+    assert f"take {between('value', (0.05,))} of it with steps of mean 0.05" in text
+    assert f"and {between('value', (2.0, 50.0))} with means of 2 and 50" in text
+    assert f"longer than h/{1 / _step_table._LONG:g}." in text

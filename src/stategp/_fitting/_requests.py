@@ -4,6 +4,7 @@ import dataclasses
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from stategp._fitting._deep import DeepTask, observe_outputs
 from stategp._fitting._doors import observations, refuse_sums
 from stategp._fitting._joint import joint_posterior
 from stategp._fitting._locations import Learned, learn_locations, place_learned
-from stategp._fitting._methods import find_method
+from stategp._fitting._methods import Natural, find_method
 from stategp._fitting._outputs import outputs_posterior
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import Settings, choose_settings
@@ -32,6 +33,7 @@ from stategp._fitting._task import check_noise
 from stategp._inference import (
     FEW,
     ChainSites,
+    Collapsed,
     FitResult,
     Sight,
     TooFastError,
@@ -54,7 +56,7 @@ from stategp._runtime import (
     on_one_device,
     refuse_traced,
 )
-from stategp.parameters import Parameter, map_parameters
+from stategp.parameters import Parameter, map_parameters, to_vector
 
 
 class NotConvergedWarning(UserWarning):
@@ -230,18 +232,28 @@ def _with_chosen_inducing(
         previous.append(posterior)
         return posterior
 
-    def bound(model: GP, locations: np.ndarray) -> float:
+    def bound(model: GP, locations: np.ndarray, *, alone: bool = False) -> float:
         show.note(f"checking {len(locations)} inducing points, ")
         padded = fill_up(model, data, locations)
         # Where there are several optima, bounds are compared at the same one.
         several = bool(previous) and not model.likelihood.log_concave
         warm = warm_start(model, data, previous[-1] if several else None, padded)
+        inducing = on_device(padded)
+        # What the search for hyperparameters has compiled, or will, finds q as well.
+        shared = type(settings.method) is Natural and not model.likelihood.conjugate
         try:
-            return float(infer(model, data, on_device(padded), warm).q.elbo)
+            if shared and len(to_vector(model)) and not alone:
+                found = Collapsed(model, data, inducing, warm).settled(to_vector(model))
+            else:
+                found = infer(model, data, inducing, warm)
+            return float(found.q.elbo)
         except TooFastError:  # for a summary
             return float("nan")
 
-    chosen: Posterior = choose(start, data, auto, bound=bound, learn=learn, settings=settings)
+    chosen: Posterior = choose(
+        start, data, auto, bound=bound, scan=partial(bound, alone=True), learn=learn,
+        settings=settings,
+    )  # fmt: skip
     return chosen
 
 

@@ -22,6 +22,7 @@ from stategp.means import Periodic
 _TREND = ("trend", "level")
 _OVER = {"year": 365.25, "month": 365.25 / 12, "week": 7.0, "day": 1.0, "hour": 1 / 24}
 _LEVEL = 0.05  # of the spread of the data, below which a trend counts as level
+_FAR = 12  # steps ahead at which the width of intervals is told
 _NAMED = 5  # dates that are written out
 _WIDTH = 1.96  # standard deviations
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -142,6 +143,19 @@ def _deviations(posterior: Posterior, name: str, states: np.ndarray) -> np.ndarr
         moved = posterior.responses[:, states] @ read
         variances = variances + np.einsum("is,ij,js->s", moved, posterior.effect_covariance, moved)
     return np.asarray(np.sqrt(np.maximum(variances, 0.0)))
+
+
+def intervals_in_words(choice: Choice, last: float, step: float, count: int) -> str:
+    """How wide intervals are, in what the first model says by itself, and why."""
+    far = max(1, min(_FAR, count // 4))
+    wide = np.sqrt(choice.widening(last + step * np.array([1.0, far])))
+    shares = [f"{100 * abs(w - 1):.0f} % {'wider' if w >= 1 else 'narrower'}" for w in wide]
+    by = "for what was estimated and by the latest errors"
+    checked = f"{by}, and by forecasts from earlier origins" if choice.ahead else by
+    return (
+        f"intervals: {shares[0]} one step ahead and {shares[1]} {far} steps ahead than the first "
+        f"model alone would have them, {checked}"
+    )
 
 
 def outliers_in_words(times: np.ndarray, axis: TimeAxis) -> str:

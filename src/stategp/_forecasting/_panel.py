@@ -12,7 +12,7 @@ import numpy as np
 from stategp._data import Bundle, distinct_inputs, relative_inputs
 from stategp._fitting import Asked, Template, condition, moments_together
 from stategp._forecasting._answers import as_levels, distribution_columns, no_columns
-from stategp._forecasting._averages import Average, Part
+from stategp._forecasting._averages import Average, Part, average_of
 from stategp._forecasting._cautions import ForecastWarning
 from stategp._forecasting._choosing import Choice, widening
 from stategp._forecasting._frames import as_frame, number_column, time_column
@@ -38,6 +38,7 @@ class Light(NamedTuple):
     spent: float
     lately: float
     result: FitResult | None
+    ahead: tuple[float, ...] = ()
 
 
 @dataclasses.dataclass(eq=False)
@@ -91,6 +92,7 @@ class Panel:
                 one.log,
                 one.spent,
                 lately=one.lately,
+                ahead=one.ahead,
             )
             for one in self.chosen[number]
         )
@@ -215,10 +217,11 @@ class Panel:
             if noise:
                 variance = variance + query.template.noise(query.values) + known
             if light.trend:
-                variance = variance * widening(query.data, light.spent, light.lately, query.x)
+                grown = light.spent, light.lately, light.ahead
+                variance = variance * widening(query.data, *grown, query.x)
             deviation = np.sqrt(np.maximum(variance, 0.0))
             parts.setdefault(number, []).append(Part(light.weight, light.log, mean, deviation))
-        return {number: Average(tuple(some)) for number, some in parts.items()}
+        return {number: average_of(some) for number, some in parts.items()}
 
 
 def check_panel(panel: Panel) -> None:

@@ -12,6 +12,7 @@ lie in one interval. With a ≤ b, and n₁, n₂, n₃ the noise on the steps l
     f(b) − E[f(b) | u] = (h − p₂A_{b+}) (A_{ab} n₁ + n₂) − p₂ n₃         (p₂ that of b).
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -46,6 +47,27 @@ def stratified(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
     lower = jax.scipy.special.ndtri((place + uniform) / (2 * pairs))  # never 0, which is −∞
     half = lower * jax.random.rademacher(sign, uniform.shape, dtype=lower.dtype)
     return jnp.concatenate([half, -half])[: shape[0]]
+
+
+def draws_of(model: DeepGP) -> tuple[Draws, Float[Array, " samples"]]:
+    """What a model passes through its layers for one output: draws, or nodes, and their weights.
+
+    The nodes of a stack are those of a grid over its inner layers; the last is not sampled.
+    """
+    if model.nodes is None:
+        return stratified, jnp.full(model.samples, 1 / model.samples)
+    points, weights = np.polynomial.hermite_e.hermegauss(model.nodes)
+    inner = len(model.paths) - 1
+    grid, shares = (
+        np.array([*itertools.product(each, repeat=inner)]).reshape(model.samples, inner)
+        for each in (points, weights / weights.sum())
+    )
+    nodes = iter([*jnp.asarray(grid.T), jnp.zeros(len(grid))])
+
+    def draws(_: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+        return jnp.broadcast_to(next(nodes)[:, None], shape)
+
+    return draws, jnp.asarray(np.prod(shares, axis=1))
 
 
 class Call(NamedTuple):

@@ -5,7 +5,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float
 
 from stategp._fitting._deep import DeepTask
@@ -132,7 +131,7 @@ def _take(outputs: tuple[Output, ...], at: Any) -> tuple[Output, ...]:
 
 
 @functools.lru_cache(maxsize=16)
-def _natural_step(optimiser: optax.GradientTransformation) -> Any:
+def _natural_step(optimiser: Any) -> Any:
     @jax.jit
     def step(
         state: DeepState, model: DeepGP, outputs: Any, at: Any, scales: Array, size: Any, key: Any
@@ -144,6 +143,8 @@ def _natural_step(optimiser: optax.GradientTransformation) -> Any:
 
 @functools.lru_cache(maxsize=16)
 def _gradient_step(optimiser: Any) -> Any:
+    import optax  # slow to import
+
     @jax.jit
     def step(
         state: Any, model: DeepGP, outputs: Any, at: Any, scales: Array, size: Any, key: Any
