@@ -96,16 +96,6 @@ def test_what_is_compiled_is_never_a_single_operation():
     assert "stage" not in names  # jnp.asarray
 
 
-def test_how_many_states_a_kernel_has_is_known_without_its_numbers():
-    kernel = sg.kernels.Matern32() + sg.kernels.Periodic(period=3.5, order=5)
-    quasi = sg.kernels.QuasiPeriodic(period=3.5, order=2) * sg.kernels.Matern12()
-    with programs() as names:
-        assert kernel.block_dims == (2, 1, 2, 2, 2, 2, 2)
-        assert (kernel.state_dim, kernel.deterministic) == (13, False)
-        assert (quasi.block_dims, quasi.state_dim) == ((2, 4, 4), 10)
-    assert names == []
-
-
 def test_few_points_and_many_have_the_same_answers(asked, monkeypatch):
     x, y = series(12)
     few = everything(asked, x, y, 150)

@@ -104,7 +104,7 @@ def _filtered(model: GP, rows: Rows, value: Any, precision: Any) -> tuple[Any, A
         value,
         precision,
         which=rows.which,
-        blocks=kernel.block_dims,
+        blocks=tuple(block.state_dim for block in kernel.blocks()),
     )
 
 

@@ -219,4 +219,4 @@ def _weights(kernel: Kernel, near: Near) -> Array:
 
 
 def _extents(kernel: Kernel) -> Extents:
-    return tuple((part.state_dim, len(part.block_dims)) for part in summands_of(kernel).values())
+    return tuple((part.state_dim, len(part.blocks())) for part in summands_of(kernel).values())

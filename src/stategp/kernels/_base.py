@@ -189,11 +189,6 @@ class Kernel(eqx.Module):
         """The independent parts that the state is made of, in order."""
         return (self,)
 
-    @property
-    def block_dims(self) -> tuple[int, ...]:
-        """The number of components that each of `blocks` has in the state."""
-        return (self.state_dim,)
-
     def closed_form(self) -> ClosedForm | None:
         """This block in the form that compiled kernels know, up to the order of the state.
 

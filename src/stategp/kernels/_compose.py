@@ -1,10 +1,9 @@
 """How kernels add and multiply."""
 
 import abc
-import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,23 +18,12 @@ from stategp.kernels._matern import Matern12, Matern32, Matern52, Matern72
 from stategp.parameters import derived, fixed
 
 
-class _Kind(NamedTuple):
-    """Of a block."""
-
-    state_dim: int
-    deterministic: bool
-
-
 class Blockwise(Kernel):
     """A kernel whose state is a stack of independent parts: every matrix is block-diagonal."""
 
     @property
     def state_dim(self) -> int:
-        return sum(self.block_dims)
-
-    @property
-    def block_dims(self) -> tuple[int, ...]:
-        return tuple(block.state_dim for block in self._kinds())
+        return sum(block.state_dim for block in self.blocks())
 
     def transition(self, dt: Scalar) -> Matrix:
         return self._diagonal(lambda block: block.transition(dt))
@@ -62,14 +50,7 @@ class Blockwise(Kernel):
 
     @property
     def deterministic(self) -> bool:
-        return all(block.deterministic for block in self._kinds())
-
-    def _kinds(self) -> tuple[_Kind, ...]:
-        """What the blocks are. Their numbers are not computed for that."""
-        leaves, structure = jax.tree.flatten(self)
-        if not all(hasattr(leaf, "dtype") for leaf in leaves):
-            return tuple(_Kind(b.state_dim, b.deterministic) for b in self.blocks())
-        return _kinds(structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
+        return all(block.deterministic for block in self.blocks())
 
     def matrices_from(
         self, start: Steps, dt: Steps
@@ -94,19 +75,6 @@ class Blockwise(Kernel):
 
     @abc.abstractmethod
     def blocks(self) -> tuple[Kernel, ...]: ...
-
-
-@functools.lru_cache(maxsize=1024)
-def _kinds(structure: Any, leaves: tuple[tuple[Any, Any], ...]) -> tuple[_Kind, ...]:
-    """Those of the blocks of any kernel of that structure, with numbers of those shapes."""
-    found: list[_Kind] = []
-
-    def look(kernel: Kernel) -> None:
-        found.extend(_Kind(b.state_dim, b.deterministic) for b in kernel.blocks())
-
-    shapes = [jax.ShapeDtypeStruct(*leaf) for leaf in leaves]
-    jax.eval_shape(look, jax.tree.unflatten(structure, shapes))
-    return tuple(found)
 
 
 def _on_diagonal(blocks: list[Float[Array, "_ _ *steps"]]) -> Float[Array, "dim dim *steps"]:

@@ -89,7 +89,7 @@ class Piecewise(Located, Blockwise):
 
 
 def _check_alike(kernels: tuple[Kernel, ...], continuous: bool) -> None:
-    sizes = [list(kernel.block_dims) for kernel in kernels]
+    sizes = [[block.state_dim for block in kernel.blocks()] for kernel in kernels]
     if any(size != sizes[0] for size in sizes):
         raise ValueError(
             "the pieces must have states of the same sizes, block by block; got "
