@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks import targets
 from benchmarks.peers.protocol import ENVIRONMENTS
-from benchmarks.waiting import WORKS
+from benchmarks.waiting import COMMAND, WORKS
 from benchmarks.waiting import waiting as waits
 from stategp._runtime import replacing
 
@@ -247,7 +247,7 @@ def cold_start(bench, folder, quick):
 
 def waiting(bench, folder, quick):
     """What people wait for, in processes of their own (benchmarks/waiting.py)."""
-    works = ("readme", "forecaster_hourly") if quick else tuple(WORKS)
+    works = ("readme", "forecaster_hourly") if quick else (*WORKS, COMMAND)
     for measured in waits(works):
         case, steps = f"{measured['waiting']}, {measured['cache']} cache", measured["steps"]
         seconds = {"seconds": sum(one["seconds"] for one in steps)} if steps else {}

@@ -2,10 +2,13 @@
 
 Microseconds a state, and the seconds that XLA compiles before the first, for sweeps (filter,
 smoother, pair marginals) and for the exact likelihood with and without its gradient; then what
-steady states save. JAX's way is the one that runs where the kernels are not built.
+steady states save. JAX's way is the one that runs where the kernels are not built; the "scan" is
+what one would write first, a filter of whole matrices in one `lax.scan` and JAX's derivative of it.
+`--store` writes docs/chain-run.json, which docs/performance.md quotes.
 """
 
 import argparse
+import datetime
 import json
 import time
 from pathlib import Path
@@ -14,10 +17,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.__main__ import machine
+from benchmarks.kills import commit
 from stategp import _native, chain
 from stategp import kernels as k
 from stategp._native import _kernels
 
+STORED = Path(__file__).parent.parent / "docs" / "chain-run.json"
+WAYS = ("compiled", "JAX", "scan")
+COMPARED = (2, 3, 5, 8, 11, 16)  # dimensions
 STATES = {1: 10**5, 2: 10**5, 3: 10**5, 5: 10**4, 8: 10**4, 11: 10**4, 16: 10**4, 25: 2000}
 
 
@@ -41,7 +49,25 @@ def best_of(function, *arguments):
     return compiling, min(times)
 
 
-def works_of(dim, states, even):
+def scanned_evidence(steps, emission, value, precision):
+    """The log density of the observations, by a Kalman filter over whole matrices."""
+
+    def step(state, given):
+        mean, covariance = state
+        A, Q, y, noise = given
+        mean, covariance = A @ mean, A @ covariance @ A.T + Q
+        seen = covariance @ emission
+        variance, residual = emission @ seen + noise, y - emission @ mean
+        gain = seen / variance
+        state = mean + gain * residual, covariance - jnp.outer(gain, seen)
+        return state, -0.5 * (jnp.log(variance / noise) + residual**2 / variance)
+
+    start = jnp.zeros_like(emission), jnp.zeros((len(emission),) * 2)
+    given = steps.A[: len(value)], steps.Q[: len(value)], value, 1 / precision
+    return jnp.sum(jax.lax.scan(step, start, given)[1])
+
+
+def works_of(way, dim, states, even):
     """Functions to be timed, with their arguments."""
     rng, kernel = np.random.default_rng(0), kernel_of(dim)
     gaps = jnp.asarray([0.3] if even else rng.uniform(0.1, 0.5, states - 1))
@@ -50,6 +76,12 @@ def works_of(dim, states, even):
     blocks = tuple(block.state_dim for block in kernel.blocks())
     value, precision = jnp.asarray(rng.standard_normal(states)), jnp.full(states, 4.0)
     inputs = (steps, kernel.emission(), value, precision)
+    if way == "scan":
+        expected, _ = chain.log_evidence(*inputs)
+        np.testing.assert_allclose(scanned_evidence(*inputs), expected, rtol=1e-8)
+        gradient = jax.value_and_grad(scanned_evidence, argnums=(0, 1, 2, 3))
+        works = {"likelihood": scanned_evidence, "likelihood + gradient": gradient}
+        return {name: (function, inputs) for name, function in works.items()}
 
     def evidence(steady, *inputs):
         return chain.log_evidence(*inputs, which=which, blocks=blocks, steady=steady)[0]
@@ -75,17 +107,15 @@ def works_of(dim, states, even):
     return works | {"sweep": (sweep, (prior, sites))}
 
 
-def measure(dims, without):
+def measure(dims, ways):
     results = []
-    for way in ("compiled", "JAX"):
+    for way in ways:
         if way == "JAX":
-            if without:
-                break
             _kernels._PROBLEM = "compared with"
-        for dim in dims:
+        for dim in dims if way == "compiled" else [dim for dim in dims if dim in COMPARED]:
             for even in (False, True) if way == "compiled" else (False,):
                 states = STATES[dim] * (10 if even and dim == 16 else 1)
-                for work, (function, arguments) in works_of(dim, states, even).items():
+                for work, (function, arguments) in works_of(way, dim, states, even).items():
                     compiling, seconds = best_of(function, *arguments)
                     result = {"way": way, "d": dim, "states": states, "even": even, "work": work}
                     result |= {"compiling": compiling, "seconds": seconds}
@@ -104,13 +134,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dims", type=int, nargs="*", default=list(STATES))
     parser.add_argument("--alone", action="store_true", help="the compiled kernels only")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--store", action="store_true", help=f"write docs/{STORED.name}")
     given = parser.parse_args()
     if problem := _native.problem():
         parser.error(f"the compiled kernels are not in use: {problem}")
-    results = measure(given.dims, given.alone)
-    if given.json:
-        given.json.write_text(json.dumps({"jax": jax.__version__, "results": results}, indent=1))
+    if given.store and (given.alone or given.dims != list(STATES)):
+        parser.error("--store is for all dimensions and all ways")
+    results = measure(given.dims, WAYS[:1] if given.alone else WAYS)
+    if given.store:
+        about = {"date": datetime.date.today().isoformat(), "commit": commit()}
+        about |= {"machine": machine(), "jax": jax.__version__}
+        STORED.write_text(json.dumps(about | {"results": results}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -28,11 +28,12 @@ def simulate(rows: int, path: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.table({"time": times, "y": y}), path)
 
 
-def run(*arguments: str) -> dict[str, float]:
+def run(*arguments: str, cache: str | None = None) -> dict[str, float]:
     """Wall-clock seconds and peak resident memory of one command."""
     began = time.perf_counter()
+    environment = os.environ if cache is None else os.environ | {"STATEGP_CACHE": cache}
     process = os.posix_spawn(
-        sys.executable, [sys.executable, "-m", "stategp", *arguments], os.environ
+        sys.executable, [sys.executable, "-m", "stategp", *arguments], environment
     )
     _, status, usage = os.wait4(process, 0)
     seconds = time.perf_counter() - began
@@ -41,29 +42,32 @@ def run(*arguments: str) -> dict[str, float]:
     return {"seconds": round(seconds, 1), "peak MB": round(usage.ru_maxrss / 1024)}
 
 
+def measure(rows: int, folder: Path, cache: str | None = None) -> dict[str, dict[str, float]]:
+    """What each command takes, with the user's cache of compiled programs or another one."""
+    data, model = folder / "readings.parquet", folder / "readings.stategp"
+    simulate(rows, data)
+    print(f"{rows:,} rows, {data.stat().st_size / 1e6:.1f} MB of Parquet", flush=True)
+    commands = {
+        "describe": ["describe", str(data)],
+        "fit": ["fit", str(data), "-o", str(model)],
+        "fit again": ["fit", str(data), "-o", str(model)],
+        "forecast": ["forecast", str(model), "1d", "-o", str(folder / "next.parquet")],
+        "report": ["report", str(model), "--horizon", "2d"],
+    }
+    found = {}
+    for name, arguments in commands.items():
+        found[name] = run(*arguments, cache=cache)
+        print(name, json.dumps(found[name]), flush=True)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=float, default=1e6)
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = given.folder or Path(temporary)
-        data, model = folder / "readings.parquet", folder / "readings.stategp"
-        simulate(int(given.rows), data)
-        print(
-            f"{int(given.rows):,} rows, {data.stat().st_size / 1e6:.1f} MB of Parquet", flush=True
-        )
-        commands = {
-            "describe": ["describe", str(data)],
-            "fit": ["fit", str(data), "-o", str(model)],
-            "fit again": ["fit", str(data), "-o", str(model)],
-            "forecast": ["forecast", str(model), "1d", "-o", str(folder / "next.parquet")],
-            "report": ["report", str(model), "--horizon", "2d"],
-        }
-        found = {}
-        for name, arguments in commands.items():
-            found[name] = run(*arguments)
-            print(name, json.dumps(found[name]), flush=True)
+        measure(int(given.rows), given.folder or Path(temporary))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Figures of the documentation, from the stored run: `python -m benchmarks.figures`.
 
 The stored run is docs/performance-full-run.json, a file that `make bench` wrote; for the page on
-GPUs it is docs/gpu-run.json, written by `python -m benchmarks.gpu --save`. Every figure that a page
-quotes is named here with the words around it; the command writes them into the pages again
-(after the file has been replaced), and tests/test_figures.py compares them.
+GPUs it is docs/gpu-run.json, written by `python -m benchmarks.gpu --save`; what people wait for is
+docs/waiting-run.json (`python -m benchmarks.waiting --store`), and what a state of a chain costs
+docs/chain-run.json (`python -m benchmarks.chain --store`). Every figure that a page quotes is named
+here with the words around it; the command writes them into the pages again (after the file has been
+replaced), and tests/test_figures.py compares them.
 """
 
 import datetime
@@ -17,6 +19,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 STORED = DOCS / "performance-full-run.json"
 CHAIN = json.loads((DOCS / "chain-run.json").read_text(encoding="utf-8"))  # benchmarks.chain
 GPU = json.loads((DOCS / "gpu-run.json").read_text(encoding="utf-8"))
+_WAITING = DOCS / "waiting-run.json"
+WAITING = json.loads(_WAITING.read_text(encoding="utf-8")) if _WAITING.exists() else {"results": []}
 
 
 class Run:
@@ -35,6 +39,16 @@ class Run:
 
     def seconds(self, *arguments, **named) -> float:
         return self.one(*arguments, **named)["seconds"]
+
+
+def in_chain(way: str, dim: int, work: str, field: str = "seconds", even: bool = False) -> float:
+    """Of the stored run of benchmarks.chain: seconds a state, or of compilation."""
+    wanted = (way, dim, work, even)
+    for one in CHAIN["results"]:
+        if (one["way"], one["d"], one["work"], one["even"]) == wanted:
+            value: float = one[field]
+            return value / one["states"] if field == "seconds" else value
+    raise KeyError(f"the stored run of benchmarks.chain has no {wanted}")
 
 
 # How figures are written
@@ -69,8 +83,7 @@ def phrases(run: Run) -> dict[str, list[tuple[str, list[str]]]]:
         return short(run.seconds(f"{work}/rows") / run.one(f"{work}/rows")["n"], 1e-9)
 
     def per_state(dim):
-        (one,) = (r for r in CHAIN["results"] if r["d"] == dim and r["work"] == "sweep")
-        return one["seconds"] / one["states"]
+        return in_chain("compiled", dim, "sweep")
 
     def general(work, kernel):
         return milliseconds(run.seconds(work, GENERAL + kernel, kernel=kernel))
@@ -86,8 +99,11 @@ def phrases(run: Run) -> dict[str, list[tuple[str, list[str]]]]:
     def first_fit(state, name):
         return run.one("first-fit", f"first fit, {state} cache")[name]
 
-    most = run.one("memory", "gaussian, N=1e7, M=1000")
-    least = run.one("memory", "gaussian, N=1e6, M=1000")
+    least, more, most = (
+        run.one("memory", f"gaussian, N={n}, M=1000") for n in ("1e6", "3e6", "1e7")
+    )
+    moving = in_chain("compiled", 16, "likelihood + gradient, general", even=True)
+    still = in_chain("compiled", 16, "likelihood + gradient", even=True)
     date = datetime.date.fromisoformat(run.stored["date"])
     whole = sum(result["process_seconds"] for result in run.results)
     state = [short(per_state(dim), 1e-6) for dim in (2, 3, 8, 16)]
@@ -116,6 +132,15 @@ def phrases(run: Run) -> dict[str, list[tuple[str, list[str]]]]:
             (
                 "(d = 8) celerite2 takes {} and {} times as long",
                 [against("celerite2", work, **EIGHT) for work in EXACT],
+            ),
+            ("value and gradient take {} times less", [f"{moving / still:.0f}"]),
+            (
+                "needs some {} MB whatever their number: the peak above the data is {} times the "
+                "data for a million observations, {} times for three million and {} times for ten",
+                [
+                    f"{least['peak_bytes'] / 1e6:.0f}",
+                    *(f"{one['share']:.1f}" for one in (least, more, most)),
+                ],
             ),
             (
                 "waits for the compiler: {} s, or {} s once",
@@ -226,9 +251,45 @@ def _cell(run: Run, case: str, work: str, who: str) -> str:
 
 
 def targets_table(run: Run) -> str:
-    """Of what was measured in this run."""
-    lines = targets.table(run.results).splitlines()
+    """Of what was measured in this run, except for waiting, which has a run of its own."""
+    lines = targets.table([one for one in run.results if one["work"] != "waiting"]).splitlines()
     return "\n".join(line for line in lines if not line.endswith("| – |"))
+
+
+def waiting_table(run: Run) -> str:
+    """What people wait for, with the targets in brackets."""
+    lines = [
+        "| seconds (target) | empty cache | filled cache | same process, later | peak memory |",
+        "|---|---|---|---|---|",
+    ]
+    for label, taken, most, memory in targets.waited(WAITING["results"]):
+        cells = [
+            "–" if seconds is None else f"{seconds:.1f}" + (f" (≤ {limit})" if limit else "")
+            for seconds, limit in zip(taken, most, strict=True)
+        ]
+        lines.append(f"| {label} | {' | '.join(cells)} | {memory:,.0f} MB |")
+    return "\n".join(lines)
+
+
+CHAIN_DIMS = (2, 3, 5, 8, 11, 16)
+CHAIN_WAYS = {"compiled": "compiled kernels", "JAX": "JAX, our recursions", "scan": "a plain scan"}
+
+
+def chain_table(run: Run) -> str:
+    """Compiled kernels against what XLA makes of recursions; a dash where nothing was measured."""
+    lines = [
+        f"| µs a state | {' | '.join(f'd = {dim}' for dim in CHAIN_DIMS)} | compiling, s |",
+        "|---" * (len(CHAIN_DIMS) + 2) + "|",
+    ]
+    measured = {(one["way"], one["work"]) for one in CHAIN["results"]}
+    for work in ("likelihood", "likelihood + gradient", "sweep"):
+        for way, label in CHAIN_WAYS.items():
+            if (way, work) in measured:
+                cells = [short(in_chain(way, dim, work), 1e-6) for dim in CHAIN_DIMS]
+                waits = [in_chain(way, dim, work, "compiling") for dim in CHAIN_DIMS]
+                cells.append(f"{min(waits):.2g} to {max(waits):.2g}")
+                lines.append(f"| {work}, {label} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def gpu_table(run: Run) -> str:
@@ -242,7 +303,10 @@ def gpu_table(run: Run) -> str:
     return "\n".join(lines)
 
 
-TABLES = {"performance.md": [milliseconds_table, targets_table], "gpu.md": [gpu_table]}
+TABLES = {
+    "performance.md": [milliseconds_table, targets_table, waiting_table, chain_table],
+    "gpu.md": [gpu_table],
+}
 
 
 # Pages

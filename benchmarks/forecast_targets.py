@@ -2,6 +2,7 @@
 
 import json
 import sys
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,22 +36,20 @@ def joined(files):
 def targets(run, methods):
     """A line for each group: ours against the best peer, on the series that both could forecast."""
     lines = ["Against the targets (each peer on the series that it and stategp could forecast):"]
-    ours, *peers = methods
     for name, group in run["groups"].items():
-        scored = {m: _scored(group["results"], m) for m in methods}
-        there = [peer for peer in peers if scored[peer].keys() & scored[ours].keys()]
-        if not there:
+        mase, msis = (against_best(group["results"], methods, s) for s in ("mase", "msis"))
+        if mase is None or msis is None:
             lines.append(f"- {name}: no forecasts to compare")
             continue
-        mase, msis = (_best_peer(scored, ours, there, score) for score in ("mase", "msis"))
-        covered = float(np.mean([one["coverage"] for one in scored[ours].values()]))
+        mine = _scored(group["results"], methods[0]).values()
+        covered = float(np.mean([one["coverage"] for one in mine]))
         limit = RATIOS.get(name, 1.0)
         lines.append(
-            f"- {name}, {len(scored[ours])} series: "
-            f"MASE {mase[1]:.3f}, {mase[2]:.3f} of {mase[0]}'s {mase[3]:.3f} "
-            f"(target {limit:g}: {_word(mase[2] <= limit)}); "
-            f"MSIS {msis[1]:.2f}, {msis[2]:.3f} of {msis[0]}'s {msis[3]:.2f} "
-            f"(target 1: {_word(msis[2] <= 1)}); "
+            f"- {name}, {len(mine)} series: "
+            f"MASE {mase.ours:.3f}, {mase.ratio:.3f} of {mase.peer}'s {mase.theirs:.3f} "
+            f"(target {limit:g}: {_word(mase.ratio <= limit)}); "
+            f"MSIS {msis.ours:.2f}, {msis.ratio:.3f} of {msis.peer}'s {msis.theirs:.2f} "
+            f"(target 1: {_word(msis.ratio <= 1)}); "
             f"inside the 95 % interval {covered:.1%} "
             f"(target {COVERED[0]:.0%} to {COVERED[1]:.0%}: "
             f"{_word(COVERED[0] <= covered <= COVERED[1])})"
@@ -62,14 +61,26 @@ def _scored(results, method):
     return {one["series"]: one for one in results if one["method"] == method and "mase" in one}
 
 
-def _best_peer(scored, ours, peers, score):
-    """The peer that is best against ours: its name, our mean, the ratio, and its mean."""
+class Against(NamedTuple):
+    """The peer that is best against ours, and means over the series that both could forecast."""
+
+    peer: str
+    ours: float
+    ratio: float
+    theirs: float
+
+
+def against_best(results, methods, score="mase"):
+    """Our mean score against that of the best peer; None if there is nothing to compare."""
+    scored = {method: _scored(results, method) for method in methods}
+    ours, *peers = methods
     found = []
     for peer in peers:
         both = sorted(scored[ours].keys() & scored[peer].keys())
-        mine, theirs = (np.mean([scored[who][s][score] for s in both]) for who in (ours, peer))
-        found.append((peer, float(mine), float(mine / theirs), float(theirs)))
-    return max(found, key=lambda one: one[2])
+        if both:
+            mine, theirs = (np.mean([scored[who][s][score] for s in both]) for who in (ours, peer))
+            found.append(Against(peer, float(mine), float(mine / theirs), float(theirs)))
+    return max(found, key=lambda one: one.ratio, default=None)
 
 
 def _word(reached):

@@ -2,7 +2,9 @@
 
 `sg.Forecaster()` with plain defaults against statsforecast's methods and Prophet with theirs, on
 M4 hourly and weekly (`STATEGP_DATA/m4/m4_odd.parquet`) and M3 monthly. All series, or with --quick
-(or QUICK=1) forty of each group; `--skip 40` takes others than these. Ours run in a process of its
+(or QUICK=1) forty of each group; `--skip 40` takes others than these. `--store` keeps scores beside
+the documentation (`docs/forecasts-run.json`; with --skip `docs/forecasts-fresh-run.json`) and
+writes their table into docs/forecasting.md. Ours run in a process of its
 own, one series after another; peers in one of their environment
 (`benchmarks/peers/make_environments.sh`), and what they forecast is kept in
 `benchmarks/results/forecast-peers/`, so that ours can be run again quickly. The table, and whether
@@ -31,7 +33,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import forecast_scores, forecast_targets
+from benchmarks import forecast_page, forecast_scores, forecast_targets
 from benchmarks.__main__ import machine
 from benchmarks.forecast_series import GROUPS, PEERS, chosen, series_of, share_of
 from benchmarks.peers.protocol import forecast_record, seconds_of, versions
@@ -100,9 +102,10 @@ def finish(run, options):
     write(file, run)
     print(f"\nwritten to {file}")
     if options.store and "interrupted" not in run:
-        stored = ROOT / "docs/forecasts-run.json"
+        stored = forecast_page.stored_as(run)
         write(stored, forecast_scores.without_forecasts(run), indent=1)
-        print(f"written to {stored}")
+        forecast_page.rewrite(run)
+        print(f"written to {stored}, and its table to {forecast_page.PAGE}")
     return
 
 
@@ -120,7 +123,7 @@ def arguments():
     parser.add_argument("--without-peers", action="store_true", help="stategp alone")
     parser.add_argument("--without-ours", action="store_true", help="peers alone")
     parser.add_argument("--fresh", action="store_true", help="ask peers again, too")
-    parser.add_argument("--store", action="store_true", help="write docs/forecasts-run.json, too")
+    parser.add_argument("--store", action="store_true", help="write the documentation, too")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for one forecast")
     parser.add_argument("--environments", type=Path, default=ROOT / ".venv-peers")
     parser.add_argument("--python", default="python3.11", help="for the environment of the peers")

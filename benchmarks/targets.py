@@ -109,7 +109,7 @@ def rows(results):
         )
     found.append(
         (
-            "peak memory above the data",
+            f"peak memory above the data, N={field(results, 'memory', 'n'):.0e}",
             "≤ 2 × the data",
             f"{field(results, 'memory', 'share'):.2f} ×",
         )
@@ -137,30 +137,55 @@ def rows(results):
     found.append(
         (f"natural-step, Bernoulli, N={mid:.0e}, against Markovflow", "≥ 20", f"{step:.1f}×")
     )
-    return found + waits(results)
+    return found + list(waits(results))
 
 
-# Seconds that people may wait: for all steps of a work with an empty and with a filled cache, and
-# for each step that uses what the steps before it compiled.
-WAITS = {"readme": (10, 4), "total": (15, None), "demo": (20, 10)}
-WAITS |= {"forecaster_hourly": (12, None), "forecaster_daily": (12, None)}
+# What people wait for, and how many seconds they may: from the start of a process to the first
+# answer, cache empty and filled, and for each later answer of the process.
+WAITS = {
+    "importing": ("`import stategp`", (1.5, 1.5, None)),
+    "readme": ("README's example, N = 2,000; then 900 and 5,000", (10, 4, 1)),
+    "total": ("`matern52(30) + periodic(6.28)`, N = 2,700; then 1,500", (15, None, 1)),
+    "poisson": ("Poisson, Matérn-5/2, N = 2,700; then 1,500", (None, None, None)),
+    "regressor": ("`GPRegressor`, N = 1,000; then 1,000 and 3,000", (None, None, None)),
+    "forecaster_hourly": ("`Forecaster()`, 700 hourly values; then 700 and 820", (12, None, 1.5)),
+    "forecaster_daily": ("`Forecaster()`, 800 daily values; then 800 and 960", (12, None, 1.5)),
+    "demo": ("`stategp demo`", (20, 10, None)),
+    "large_states": ("fit of 1,000 evenly spaced points, d = 25", (None, None, 1)),
+    "command": ("`stategp fit`, a million rows", (None, 20, None)),
+}
+
+
+def answers(measured):
+    """Seconds until each answer of a process."""
+    found = {}
+    for step in measured["steps"]:
+        found[step["answer"]] = found.get(step["answer"], 0.0) + step["seconds"]
+    return [found[number] for number in sorted(found)]
+
+
+def waited(results):
+    """For each work: what it is, seconds as in `WAITS`, the targets, and the largest memory in MB.
+
+    Later answers are those of the process that began with an empty cache; the slowest counts.
+    """
+    runs = {(one["waiting"], one["cache"]): one for one in results if one.get("steps")}
+    for work, (label, most) in WAITS.items():
+        if (work, "empty") in runs and (work, "filled") in runs:
+            empty, filled = (runs[work, state] for state in ("empty", "filled"))
+            first, *later = answers(empty)
+            taken = (first, answers(filled)[0], max(later, default=None))
+            yield label, taken, most, max(empty["peak_mb"], filled["peak_mb"])
 
 
 def waits(results):
-    """From the start of a process to its first answer."""
-    found = []
-    for one in results:
-        if one["work"] != "waiting" or not one["steps"]:
-            continue
-        first = sum(step["seconds"] for step in one["steps"][:3])  # import, fit, predict
-        most = WAITS.get(one["waiting"], (None, None))[one["cache"] == "filled"]
-        target = "" if most is None else f"≤ {most} s"
-        name = f"process start to first answer, {one['waiting']}, cache {one['cache']}"
-        found.append((name, target, f"{first:.1f} s"))
-        for step in one["steps"][3:]:
-            name = f"{one['waiting']}, same process, cache {one['cache']}: {step['step']}"
-            found.append((name, "≤ 1 s", f"{step['seconds']:.2f} s"))
-    return found
+    """The same as lines of the targets."""
+    for label, taken, most, _ in waited([one for one in results if one["work"] == "waiting"]):
+        how = ("cache empty", "cache filled", "same process")
+        for state, seconds, target in zip(how, taken, most, strict=True):
+            if seconds is not None:
+                limit = "" if target is None else f"≤ {target} s"
+                yield f"{label}: {state}", limit, f"{seconds:.2f} s"
 
 
 def table(results):

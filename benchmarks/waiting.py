@@ -3,11 +3,13 @@
 Each work is a process of its own, once with an empty cache of compiled programs and once with the
 cache that the first one filled. Every step of it is timed from the start of the process, and JAX
 says where the time went: tracing, lowering, XLA, reading programs from the cache; the rest is
-computing (and everything else that Python does).
+computing (and everything else that Python does). `--store` writes docs/waiting-run.json, which
+docs/performance.md quotes (`python -m benchmarks.figures`).
 """
 
 import argparse
 import contextlib
+import datetime
 import json
 import os
 import subprocess
@@ -16,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+STORED = Path(__file__).parent.parent / "docs" / "waiting-run.json"
+_ROWS = 10**6  # of the command line's Parquet file
 _EVENTS = {
     "/jax/core/compile/jaxpr_trace_duration": "tracing",
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lowering",
@@ -25,11 +29,14 @@ _EVENTS = {
 
 
 class Clock:
-    """Steps of a work, and what JAX did in each."""
+    """Steps of a work, and what JAX did in each.
+
+    Steps belong to answers: the first is complete when `answered` is called for the first time.
+    """
 
     def __init__(self):
         self.steps, self.events, self.programs = [], dict.fromkeys(_EVENTS.values(), 0.0), 0
-        self.began = time.time()
+        self.began, self.answer = time.time(), 0
 
     def listen(self):
         """Count what JAX reports from now on; importing it is the first step."""
@@ -50,8 +57,14 @@ class Clock:
         # Reading a program from the cache is reported as compiling it, too.
         events["XLA"] = max(events["XLA"] - events["cache"], 0.0)
         events["rest"] = max(seconds - sum(events.values()), 0.0)
-        self.steps.append({"step": name, "seconds": seconds, "programs": self.programs} | events)
+        about = {"step": name, "answer": self.answer, "seconds": seconds}
+        self.steps.append(about | {"programs": self.programs} | events)
         self.began, self.programs = now, 0
+
+    def answered(self, name):
+        """The last step of an answer."""
+        self.step(name)
+        self.answer += 1
 
 
 def waves(n, seed=0):
@@ -71,7 +84,7 @@ def posterior(clock, sg, model, n, name):
     clock.step(f"fit {name}")
     fitted.predict_f([50.0, 101.0])
     fitted.sample_f(0, np.linspace(0, 110, 500), num_samples=10)
-    clock.step(f"predict, sample {name}")
+    clock.answered(f"predict, sample {name}")
 
 
 def readme(clock, sg):
@@ -96,7 +109,7 @@ def poisson(clock, sg):
         fitted = sg.fit(model, x, counts)
         clock.step(f"fit N={n:,}")
         fitted.predict_f([50.0, 101.0])
-        clock.step(f"predict N={n:,}")
+        clock.answered(f"predict N={n:,}")
 
 
 def hourly(n, seed):
@@ -128,7 +141,7 @@ def forecast(clock, sg, frames, horizon):
         forecaster = sg.Forecaster().fit(frame)
         clock.step(f"fit {len(frame):,} ({number + 1})")
         forecaster.forecast(horizon)
-        clock.step(f"forecast {len(frame):,} ({number + 1})")
+        clock.answered(f"forecast {len(frame):,} ({number + 1})")
 
 
 def forecaster_hourly(clock, sg):
@@ -143,7 +156,7 @@ def regressor(clock, sg):
     for n in (1000, 1000, 3000):
         x, y = waves(n)
         sg.GPRegressor().fit(x[:, None], y).predict(x[:100, None], return_std=True)
-        clock.step(f"fit, predict N={n:,}")
+        clock.answered(f"fit, predict N={n:,}")
 
 
 def demo(clock, sg):
@@ -155,15 +168,33 @@ def demo(clock, sg):
             main()
         if not list(Path(folder).glob("*.html")):
             sys.exit("the demo wrote no report")
-    clock.step("stategp demo")
+    clock.answered("stategp demo")
+
+
+def large_states(clock, sg):
+    """d = 25, evenly spaced: two trends, nine waves of a day, rough deviations, all learned."""
+    k = sg.kernels
+    waves = [k.Cosine(period=sg.fixed(24 / j)) * k.Matern12(sg.fixed(1.0)) for j in range(1, 10)]
+    trends = [k.Matern52(lengthscale=100.0), k.Matern52(lengthscale=10.0)]
+    model = sg.GP(k.Sum(*trends, *waves, k.Matern12(lengthscale=2.0)), sg.likelihoods.Gaussian())
+    for seed in range(3):
+        frame = hourly(1000, seed)
+        sg.fit(model, frame.index.to_numpy(float), frame["y"].to_numpy() - 50)
+        clock.answered(f"fit N=1,000 ({seed + 1})")
+
+
+def importing(clock, sg):
+    """Nothing else."""
 
 
 WORKS = {
     work.__name__: work
     for work in (
-        readme, total, poisson, regressor, forecaster_hourly, forecaster_daily, demo,
+        importing, readme, total, poisson, regressor, forecaster_hourly, forecaster_daily, demo,
+        large_states,
     )
 }  # fmt: skip
+COMMAND = "command"  # not in this list: it is several processes
 
 
 def work_in_process(name):
@@ -171,9 +202,10 @@ def work_in_process(name):
     clock = Clock()
     clock.began = float(os.environ["STATEGP_BENCH_BEGAN"])
     clock.listen()
+    clock.step("import jax")
     import stategp as sg
 
-    clock.step("import")
+    clock.step("import stategp")
     WORKS[name](clock, sg)
     import resource
 
@@ -198,12 +230,23 @@ def report(name, state, measured):
     kinds = [*_EVENTS.values(), "rest"]
     print(f"\n{name}, cache {state}" + (f": {measured['error']}" if "error" in measured else ""))
     for one in measured["steps"]:
-        where = ", ".join(f"{kind} {one[kind]:.2f}" for kind in kinds if one[kind] >= 0.005)
-        print(
-            f"  {one['step']:32s} {one['seconds']:7.2f} s  {one['programs']:3d} programs: {where}"
-        )
+        where = ", ".join(f"{kind} {one[kind]:.2f}" for kind in kinds if one.get(kind, 0) >= 0.005)
+        where = f"  {one['programs']:3d} programs: {where}" if "programs" in one else ""
+        print(f"  {one['step']:32s} {one['seconds']:7.2f} s{where}")
     whole = sum(one["seconds"] for one in measured["steps"])
     print(f"  {'all':32s} {whole:7.2f} s, {measured.get('peak_mb', 0):.0f} MB", flush=True)
+
+
+def command_line(cache):
+    """`stategp fit` on a million rows, first with an empty cache, then with the one it filled."""
+    from benchmarks import command
+
+    with tempfile.TemporaryDirectory() as folder:
+        found = command.measure(_ROWS, Path(folder), str(cache))
+    for state, name in (("empty", "fit"), ("filled", "fit again")):
+        step = {"step": f"stategp fit, {_ROWS:,} rows", "answer": 0}
+        step |= {"seconds": found[name]["seconds"]}
+        yield state, {"steps": [step], "peak_mb": found[name]["peak MB"]}
 
 
 def waiting(works):
@@ -211,24 +254,50 @@ def waiting(works):
     results = []
     for name in works:
         with tempfile.TemporaryDirectory() as cache:
-            for state in ("empty", "filled"):
-                measured = measure(name, cache)
+            states = (
+                command_line(cache)
+                if name == COMMAND
+                else ((state, measure(name, cache)) for state in ("empty", "filled"))
+            )
+            for state, measured in states:
                 report(name, state, measured)
                 results.append({"waiting": name, "cache": state} | measured)
     return results
 
 
+def store(results):
+    """Write the run, with what it was measured on, for docs/performance.md."""
+    from benchmarks.__main__ import machine
+    from benchmarks.kills import commit
+    from benchmarks.peers.protocol import versions
+
+    about = {"date": datetime.date.today().isoformat(), "commit": commit(), "machine": machine()}
+    about |= {"versions": versions("jax", "jaxlib", "equinox", "numpy", "scipy")}
+    STORED.write_text(json.dumps(about | {"results": results}, indent=1) + "\n")
+    print(f"\nwritten to {STORED}; python -m benchmarks.figures quotes it")
+
+
 def main():
+    everything = [*WORKS, COMMAND]
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("works", nargs="*", default=list(WORKS), help=", ".join(WORKS))
+    parser.add_argument("works", nargs="*", default=everything, help=", ".join(everything))
     parser.add_argument("--work", help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, help="where the measurements are written")
+    parser.add_argument("--store", action="store_true", help=f"all of them, to docs/{STORED.name}")
     options = parser.parse_args()
     if options.work:
         return work_in_process(options.work)
+    if options.store and options.works != everything:
+        parser.error("--store is for all works")
+    if unknown := set(options.works) - set(everything):
+        parser.error(f"no such work: {', '.join(unknown)}; there are {', '.join(everything)}")
     results = waiting(options.works)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
+    if failed := [one for one in results if "error" in one]:
+        sys.exit(f"failed: {', '.join(one['waiting'] for one in failed)}")
+    if options.store:
+        store(results)
     return None
 
 

@@ -17,7 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.kills import commit, steps_in
+from benchmarks.kills import steps_in
+from stategp_experiments.studies import commit
 
 STORED = Path(__file__).parent.parent / "docs" / "workers-run.json"
 PATIENCE = 15  # seconds within which the others stop

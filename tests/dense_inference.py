@@ -24,13 +24,24 @@ def variational(K, expected) -> Approximation:
     `expected(mean, variance)` is Σ E[log p(y | f)] as a JAX function.
     """
     n = len(K)
+    root, found = _climbed(K, lambda mean, spread: expected(mean, jnp.sum(spread**2, axis=1)))
+    factor = np.zeros((n, n))
+    factor[np.tril_indices(n)] = found.x[n:]
+    return Approximation(-found.fun, root @ found.x[:n], np.sum((root @ factor) ** 2, axis=1))
+
+
+def _climbed(K, expected):
+    """A root of K, and where L-BFGS ended: whitened mean and factor.
+
+    `expected` is a function of the mean and of a root of the covariance.
+    """
+    n = len(K)
     root = np.linalg.cholesky(K + 1e-12 * np.eye(n) * np.trace(K) / n)
     lower = np.tril_indices(n)
 
     def bound(parameters):
         mean, factor = parameters[:n], jnp.zeros((n, n)).at[lower].set(parameters[n:])
-        spread = root @ factor
-        fit = expected(root @ mean, jnp.sum(spread**2, axis=1))
+        fit = expected(root @ mean, root @ factor)
         diagonal = jnp.diagonal(factor)
         kl = (jnp.sum(factor**2) + mean @ mean - n) / 2 - jnp.sum(jnp.log(jnp.abs(diagonal)))
         return kl - fit
@@ -46,9 +57,53 @@ def variational(K, expected) -> Approximation:
             options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-16, "gtol": 1e-10, "maxcor": 50},
         )
         start = found.x
-    factor = np.zeros((n, n))
-    factor[lower] = found.x[n:]
-    return Approximation(-found.fun, root @ found.x[:n], np.sum((root @ factor) ** 2, axis=1))
+    return root, found
+
+
+class Jointly(NamedTuple):
+    bound: float
+    mean: np.ndarray  # (points, functions)
+    covariance: np.ndarray  # of the functions at each point: (points, functions, functions)
+
+
+def variational_jointly(kernels, means, x, expected) -> Jointly:
+    """The best Gaussian over several functions at x, all of them dependent under it.
+
+    `expected(mean, covariance)` is Σ E[log p(y | f)] as a JAX function of moments at each point.
+    """
+    n, count = len(x), len(kernels)
+    prior = np.repeat(np.asarray(means, dtype=float), n)
+    K = np.zeros((count * n, count * n))
+    for i, kernel in enumerate(kernels):
+        K[i * n : (i + 1) * n, i * n : (i + 1) * n] = kernel(x, x)
+
+    def moments(mean, spread):
+        """By point; `spread` is a root of the covariance of everything."""
+        each = spread.reshape(count, n, -1)
+        return mean.reshape(count, n).T, jnp.einsum("int,jnt->nij", each, each)
+
+    def looked_at(mean, spread):
+        return expected(*moments(mean + prior, spread))
+
+    root, found = _climbed(K, looked_at)
+    factor = np.zeros_like(K)
+    factor[np.tril_indices(len(K))] = found.x[len(K) :]
+    mean, covariance = moments(root @ found.x[: len(K)] + prior, jnp.asarray(root @ factor))
+    return Jointly(-found.fun, np.asarray(mean), np.asarray(covariance))
+
+
+def product_rule(log_density, y, functions, order):
+    """Σ E[log p(y | f)] on a product of Gauss–Hermite nodes, for `variational_jointly`."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(order)
+    grid = np.stack(np.meshgrid(*[nodes] * functions, indexing="ij"), -1).reshape(-1, functions)
+    table = np.stack(np.meshgrid(*[weights] * functions, indexing="ij"), -1)
+    total = np.prod(table, axis=-1).ravel() / np.sqrt(2 * np.pi) ** functions
+
+    def expected(mean, covariance):
+        f = mean[:, None] + jnp.asarray(grid)[None] @ jnp.linalg.cholesky(covariance).mT
+        return jnp.sum(log_density(jnp.asarray(y)[:, None], f) * total[None])
+
+    return expected
 
 
 def quadrature(log_density, y, order=80):

@@ -139,8 +139,54 @@ def test_a_table_is_described(run):
     said = json.loads(out)
     assert (code, said["rows"], said["usual step"], said["missing"]) == (0, N, "1d", 0)
     assert "poisson" in said["looks like"]
-    assert said["default kernel"].startswith("trend: matern52(")
+    assert said["seasons"] == "weekly"
+    assert said["models to compare"].startswith("y: a level that changes")
+    assert "look like counts" in said["careful"]
     assert run("describe", "visits.csv", "--target", "visits")[1].startswith("rows")
+
+
+def test_limits_events_and_outliers(run, tmp_path):
+    model = tmp_path / "limited.stategp"
+    days = "2024-03-05,2024-03-20"
+    code, _, err = run(
+        "fit", "visits.csv", "--target", "visits", "--floor", "-1", "--cap", "40", "--weights",
+        "hours", "--event", f"sale={days}", "--keep-outliers", *TINY[:2], "-o", model,
+    )  # fmt: skip
+    assert code == 0, err
+    fitted = sg.load(model)
+    assert (fitted.floor, fitted.cap, fitted.robust) == (-1.0, 40.0, False)
+    assert fitted.events[0].dates == tuple(days.split(","))
+    assert fitted.effects()["name"].to_pylist() == ["sale"]
+    code, out, _ = run("forecast", model, "30d")
+    bounds = [(float(row["lower_95"]), float(row["upper_95"])) for row in rows_of(out)]
+    assert all(-1 <= low < high <= 40 for low, high in bounds)
+    code, _, err = run("fit", "visits.csv", "--target", "visits", "--event", "2024-03-05")
+    assert (code, "--event must be a name and dates" in err) == (2, True)
+
+
+def test_many_series_in_one_file(run, tmp_path):
+    both = [TABLE.assign(shop=name, region=7) for name in ("north", "south")]
+    broken = TABLE[:30].assign(shop="new", region=7, visits=np.nan)
+    pd.concat([*both, broken]).to_csv(tmp_path / "shops.csv", index=False)
+    model = tmp_path / "shops.stategp"
+    asked = ("--target", "visits", "--by", "shop", "--by", "region", "-k", "matern32(10d)")
+    code, out, err = run("fit", tmp_path / "shops.csv", *asked)
+    assert (code, "('new', '7'): " in out) == (0, True), err
+    assert "stategp report" not in err
+    code, out, _ = run("forecast", model, "2d")
+    found = rows_of(out)
+    assert [(row["shop"], row["region"], row["date"]) for row in found[1:3]] == [
+        ("north", "7", "2024-05-01 00:00:00"), ("south", "7", "2024-04-30 00:00:00"),
+    ]  # fmt: skip
+    code, out, _ = run("forecast", model, "2d", "--series", "south", "--series", "7")
+    assert float(rows_of(out)[1]["mean"]) == pytest.approx(float(found[3]["mean"]), rel=1e-6)
+    assert json.loads(run("describe", model, "--json")[1])["series"] == 3
+    picture = tmp_path / "south.png"
+    key = ("--series", "south", "--series", "7")
+    assert run("plot", model, *key, "-o", picture)[0] == 0
+    assert "holds 3 series: say which, such as --series north" in run("report", model)[2]
+    assert "has no series east" in run("plot", model, "--series", "east")[2]
+    assert "leave --series out" in run("plot", "visits.stategp", "--series", "a")[2]
 
 
 def test_a_file_from_germany_and_what_follows(run, folder, tmp_path):

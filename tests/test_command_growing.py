@@ -56,6 +56,54 @@ def test_a_model_file_takes_in_new_rows(run, tmp_path):
     assert len(sg.load("sold.stategp").posterior.data) == 75  # the same rows, once more
 
 
+def test_a_model_of_a_folder_takes_in_another(run, tmp_path):
+    """Sums add up: the answer is that of both folders together."""
+    for name, part in {"old": TABLE[:45], "new": TABLE[45:], "all": TABLE}.items():
+        (tmp_path / name).mkdir()
+        part.to_parquet(tmp_path / name / "part.parquet", index=False)
+    options = ("-k", "matern32(10d)", "--shortest", "4d", "--inducing", "12")
+    code, _, err = run("fit", "old", *options, "-o", "m.stategp")
+    assert code == 0, err
+    before = sg.load("m.stategp").posterior.model
+    code, _, err = run("update", "m.stategp", "new")
+    assert code == 0, err
+    after = sg.load("m.stategp").posterior
+    rows = sg.stream("all", time="date", target="sold", shortest=after.data.stretches.shortest)
+    whole = sg.condition(before, rows, inducing=after.inducing)
+    np.testing.assert_allclose(after.elbo, whole.elbo, rtol=1e-9)
+    assert after.data.observed == 60
+    code, _, err = run("update", "m.stategp", "new.csv")  # a table, too
+    assert code == 0, err
+    assert sg.load("m.stategp").posterior.data.observed == 75
+
+
+def test_a_model_of_many_series_takes_in_new_rows(run, tmp_path):
+    frame = pd.concat([TABLE.assign(shop="a"), TABLE.assign(shop="b", sold=TABLE["sold"] + 3)])
+    frame[frame["date"] < DAYS[45]].to_csv("shops.csv", index=False)
+    frame[frame["date"] >= DAYS[45]].to_csv("later.csv", index=False)
+    code, _, err = run(
+        "fit", "shops.csv", "-k", "matern32(10d)", "--by", "shop", "--target", "sold"
+    )
+    assert code == 0, err
+    code, _, err = run("update", "shops.stategp", "later.csv", "--window", "30d")
+    assert code == 0, err
+    updated = sg.load("shops.stategp")
+    assert [len(updated[key].posterior.data) for key in "ab"] == [31, 31]
+    assert run("update", "shops.stategp", ".")[0] == 2
+
+
+def test_a_model_file_forgets(run):
+    assert run("fit", "sold.csv", *SMALL)[0] == 0
+    assert run("update", "sold.stategp", "new.csv", "--window", "20d", "-o", "w.stategp")[0] == 0
+    assert len(sg.load("w.stategp").posterior.data) == 21
+    assert run("update", "sold.stategp", "new.csv", "--forget", "30d")[0] == 0
+    weights = np.asarray(sg.load("sold.stategp").posterior.data.weights)
+    np.testing.assert_allclose(weights[[0, -1]], [np.exp(-15 / 30), 1.0])
+    code, _, err = run("update", "sold.stategp", "new.csv", "--forget", "soon")
+    assert code == 2
+    assert "forget" in err or "soon" in err
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

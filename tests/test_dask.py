@@ -5,13 +5,15 @@ import signal
 import time
 from operator import add
 
+import dask
+import dask.bag as db
+import dask.dataframe as dd
+import distributed
 import numpy as np
+import pandas as pd
 import pytest
 
 import stategp as sg
-
-db = pytest.importorskip("dask.bag")
-distributed = pytest.importorskip("distributed")
 
 pytestmark = pytest.mark.filterwarnings("default")  # of Dask's own, not ours
 
@@ -36,6 +38,15 @@ def test_a_bag_is_folded():
 
     bag = db.from_sequence(PARTS, partition_size=1)
     assert_whole(bag.map(summarise).fold(add).compute(scheduler="synchronous"))
+
+
+def test_partitions_of_a_frame_are_reduced():
+    def summarise(part):
+        return sg.summarise(part["hours"], part["load"], shortest=2.0)
+
+    frame = dd.from_pandas(pd.DataFrame({"hours": X, "load": Y}), npartitions=5)
+    parts = [dask.delayed(summarise)(part) for part in frame.to_delayed()]
+    assert_whole(dask.delayed(sum)(parts).compute(scheduler="synchronous"))
 
 
 def test_a_worker_that_dies_costs_its_parts_only(tmp_path):

@@ -120,6 +120,67 @@ def test_other_observations_nearly(likelihood, y):
     np.testing.assert_allclose(variance, v, rtol=0.2)
 
 
+COUNTS = RANDOM.poisson(np.exp(np.sin(X))).astype(float)
+RATE = sg.GP(sg.kernels.Matern32(variance=1.0, lengthscale=2.0), "poisson", mean=0.3)
+
+
+def test_with_a_lag_sites_are_those_of_the_posterior_of_all():
+    whole = sg.condition(RATE, X, COUNTS, inducing="data")
+    start = sg.condition(RATE, X[:20], COUNTS[:20], inducing="data")
+    far = [
+        max(float(np.max(np.abs(a - b))) for a, b in zip(kept, whole.predict_f(AHEAD), strict=True))
+        for kept in (
+            one_by_one(start.filter(lag=lag), X[20:], COUNTS[20:]).predict_f(AHEAD)
+            for lag in (None, 4, 16)
+        )
+    ]
+    assert far[0] > 1e-4 > far[1] > far[2]
+    assert far[2] < 1e-8
+    many = start.filter(lag=16).update(X[20:], COUNTS[20:])
+    same(many, whole)
+    assert (many.observed, many.time) == (20, X[-1])
+
+
+def test_a_lag_with_all_that_observations_bring_with_them(tmp_path):
+    x = np.append(X[:30], X[29:39])  # one of them twice
+    exposure, weights = RANDOM.uniform(0.5, 2.0, 40), RANDOM.uniform(0.5, 2.0, 40)
+    weights[30:] = 1.0
+    start = sg.condition(
+        RATE, x[:30], COUNTS[:30], inducing="data", exposure=exposure[:30], weights=weights[:30]
+    )
+    kept = start.filter(lag=16)
+    same(kept, start)
+    for row in range(30, 34):
+        kept = kept.update(x[row], COUNTS[row], exposure=exposure[row])
+    kept.save(tmp_path / "filter")
+    kept = sg.load(tmp_path / "filter").update(x[34:], COUNTS[34:], exposure=exposure[34:])
+    whole = sg.condition(RATE, x, COUNTS, inducing="data", exposure=exposure, weights=weights)
+    same(kept, whole)
+
+
+def test_a_lag_after_fewer_states_begins_at_the_end():
+    start = sg.condition(RATE, X[:20], COUNTS[:20], inducing=6)
+    kept = start.filter(lag=16)
+    assert len(kept.recent) == 0
+    same(kept, start)
+    whole = sg.condition(RATE, X, COUNTS, inducing="data").predict_f(AHEAD)[0]
+    np.testing.assert_allclose(
+        kept.update(X[20:], COUNTS[20:]).predict_f(AHEAD)[0], whole, atol=1e-3
+    )
+
+
+def test_what_a_lag_is_not_for(start):
+    assert start.filter(lag=5).lag is None  # Gaussian sites never move
+    counts = sg.condition(RATE, X[:5], COUNTS[:5])
+    with pytest.raises(ValueError, match="lag must be a number of observations"):
+        counts.filter(lag=0)
+    with pytest.raises(ValueError, match="give lag, forget or window"):
+        counts.filter(lag=3, forget=1.0)
+    robust = sg.GP(sg.kernels.Matern32(), sg.likelihoods.StudentT(scale=0.3))
+    with pytest.raises(ValueError, match="log-concave likelihoods, and StudentT is none"):
+        sg.condition(robust, X[:5], Y[:5]).filter(lag=3)
+
+
 def test_a_site_is_the_best_normal_one():
     """One count, f standard normal before: the optimum over means and variances, by SciPy."""
     model = sg.GP(sg.kernels.Matern12(variance=1.0), sg.likelihoods.Poisson())

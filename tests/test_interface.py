@@ -86,11 +86,17 @@ def test_every_name_is_there(name):
     assert getattr(sg, name) is not None
 
 
-def test_what_needs_libraries_of_its_own_is_loaded_when_asked_for():
+# Optional, or slow to import and not needed by every fit.
+LATER = (
+    "sklearn", "matplotlib", "pandas", "typer", "pyarrow", "narwhals", "optax",
+    "scipy.optimize", "scipy.linalg", "scipy.stats", "scipy.signal", "scipy.sparse",
+)  # fmt: skip
+
+
+def test_what_is_slow_to_import_is_imported_when_it_is_needed():
     code = (
         "import sys, stategp; dir(stategp);"
-        "print([name for name in ('sklearn', 'matplotlib', 'pandas', 'typer', 'pyarrow')"
-        " if name in sys.modules])"
+        f"print([name for name in {LATER!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

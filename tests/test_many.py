@@ -66,6 +66,23 @@ def test_each_series_has_what_fit_finds(many, key):
             np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5)
 
 
+def test_jobs_in_other_processes_find_the_same(many):
+    """By loky, joblib's default."""
+    broken = {"e": ([0.0, 1.0], [np.inf, 1.0])}
+    found = sg.fit_many(MODEL, long({"e": broken["e"], **SERIES}), by="sensor", n_jobs=2)
+    assert found.failures["sensor"].tolist() == ["e"]
+    assert len(found.models) == len(many.models)
+    wanted = ["sensor", "observations", "log_likelihood", "converged", "lengthscale"]
+    mine, theirs = (m.table.set_index("sensor")[wanted[1:]] for m in (found, many))
+    for key in SERIES:
+        np.testing.assert_allclose(
+            mine.loc[key].to_numpy(float), theirs.loc[key].to_numpy(float), rtol=1e-6
+        )
+    np.testing.assert_allclose(found["b"].predict_f(X_NEW)[0], many["b"].predict_f(X_NEW)[0])
+    with pytest.raises(ValueError, match="share='prior' learns from all series together"):
+        sg.fit_many(MODEL, SERIES, share="prior", n_jobs=2)
+
+
 def dense_log_likelihood(x, y, variance, lengthscale, noise, level=0.0):
     """That of a dense Gaussian process."""
     distance = np.sqrt(3) * np.abs(x[:, None] - x[None]) / lengthscale
@@ -379,3 +396,21 @@ def test_progress_is_a_line_on_standard_error(capsys):
     with warnings.catch_warnings():
         sg.fit_many(MODEL, SERIES, progress=True)
     assert "fitted" in capsys.readouterr().err
+
+
+def test_more_observations_of_some_series(many, tmp_path):
+    new = pd.DataFrame({"sensor": ["a", "e", "a"], "ds": [61.0, 1.0, 62.5], "y": [0.5, 1.0, 0.2]})
+    longer = many.update(new)
+    expected = many["a"].update([61.0, 62.5], [0.5, 0.2])
+    for a, b in zip(longer["a"].predict_f(X_NEW), expected.predict_f(X_NEW), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+    assert longer["b"].elbo == many["b"].elbo
+    assert "fit again" in longer.failures.set_index("sensor")["problem"]["e"]
+    assert "a" in set(longer.forecast(2.0)["sensor"])
+    longer.save(tmp_path / "many")
+    assert len(sg.load(tmp_path / "many")["a"].data) == 42
+    assert len(many.update(new[:1], window=5.0)["a"].data) < 7
+    with pytest.raises(ValueError, match=r"series .a.: .*finite"):
+        many.update(new.assign(y=np.inf))
+    with pytest.raises(TypeError, match="no option 'colour'"):
+        many.update(new, colour="red")

@@ -1,10 +1,13 @@
 """Several outputs, as users fit them: against single series, and against one another."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.scipy.special import gammaln
 from scipy.stats import multivariate_normal
 
 import stategp as sg
+from tests.dense_inference import variational_jointly
 
 k, noise = sg.kernels, sg.likelihoods
 RNG = np.random.default_rng(0)
@@ -135,6 +138,92 @@ def test_minibatches_and_optax_climb_too():
         assert slow.elbo > start.elbo
 
 
+@pytest.mark.filterwarnings("ignore::stategp.NotConvergedWarning")
+def test_minibatches_of_several_product_chains_end_at_the_optimum():
+    """Three outputs of two processes, each a chain; steps that do not shrink to begin with."""
+    model = sg.MultiOutputGP([KERNEL] * 2, noise.Gaussian(variance=0.5), q="product", **MIXED)
+    best = sg.condition(model, X, Y, inducing=6)
+    options = {"batch_size": 24, "step_size": lambda step: 1.0 / (1 + step / 20), "max_steps": 200}
+    found = sg.condition(model, X, Y, inducing=best.inducing, **options)
+    per_row = (best.elbo - found.elbo) / np.sum(~np.isnan(Y))
+    assert -1e-9 < per_row < 0.01
+    means = [np.asarray(one.predict_f(X)[0]) for one in (best, found)]
+    np.testing.assert_allclose(means[1], means[0], atol=0.3)  # of values between −10 and 10
+    spreads = [np.asarray(one.predict_f(X)[1]) for one in (best, found)]
+    np.testing.assert_allclose(spreads[1], spreads[0], rtol=0.1)
+
+
+SEVERAL = np.array([0.0, 0.6, 1.1, 1.9, 2.4, 3.0])
+WIND = np.array([0.2, 1.4, 0.3, -1.1, -0.2, 0.9])
+SKY = np.array([0.0, 2.0, np.nan, 1.0, 2.0, 0.0])
+COUNTS = np.array([1.0, np.nan, 0.0, 3.0, 2.0, 1.0])
+OWN = (
+    k.Matern32(variance=1.0, lengthscale=1.0), k.Matern12(variance=0.8, lengthscale=2.0),
+    k.Matern32(variance=2.0, lengthscale=0.7),
+)  # fmt: skip
+
+
+def test_columns_that_read_several_functions_are_those_of_the_dense_twin():
+    """Noise that varies, and counts that read both functions of the first column."""
+    weights = np.array([[1.0, 0.3], [0.0, 1.0], [0.5, -0.8]])
+    means = (0.1, -0.5, 0.4)
+    model = sg.MultiOutputGP(
+        OWN[:2], ["heteroscedastic", "poisson"], mixing=sg.fixed(weights),
+        outputs=["wind", "n"], mean=[(0.1, -0.5), 0.4],
+    )  # fmt: skip
+    data = np.stack([WIND, COUNTS], axis=1)
+    found = sg.condition(model, SEVERAL, data, inducing="data")
+    seen, counts = ~np.isnan(COUNTS), jnp.asarray(np.nan_to_num(COUNTS))
+
+    def expected(mean, covariance):
+        f = mean @ weights.T + np.asarray(means)[None]
+        S = weights @ covariance @ weights.T
+        away = jnp.asarray(WIND) - f[:, 0] + S[:, 0, 1]
+        square = (away**2 + S[:, 0, 0]) * jnp.exp(S[:, 1, 1] / 2 - f[:, 1])
+        wind = -(square + f[:, 1] + np.log(2 * np.pi)) / 2
+        rate = counts * f[:, 2] - jnp.exp(f[:, 2] + S[:, 2, 2] / 2) - gammaln(counts + 1)
+        return jnp.sum(wind) + jnp.sum(jnp.where(seen, rate, 0.0))
+
+    dense = variational_jointly(OWN[:2], (0.0, 0.0), SEVERAL, expected)
+    assert found.fit_result.converged
+    np.testing.assert_allclose(found.elbo, dense.bound, atol=1e-6)
+    mean = dense.mean @ weights.T + np.asarray(means)
+    np.testing.assert_allclose(found.predict_f(SEVERAL)[0], mean, atol=1e-3)
+    spread = weights @ dense.covariance @ weights.T
+    np.testing.assert_allclose(found.covariance_f(SEVERAL), spread, atol=1e-3)
+    assert found.predict_f(SEVERAL, output="wind")[0].shape == (6, 2)
+    assert found.predict_f(SEVERAL, output="n")[0].shape == (6,)
+    assert found.sample_f(0, SEVERAL, 2).shape == (2, 6, 3)
+    assert np.all(np.isfinite(found.sample_y(0, SEVERAL, 2)))
+    np.testing.assert_array_equal(np.isnan(found.log_density(SEVERAL, data)), np.isnan(data))
+
+
+def test_independent_columns_are_joint_functions_of_their_own(tmp_path):
+    model = sg.MultiOutputGP(
+        {"wind": OWN[0], "sky": OWN}, [noise.Gaussian(variance=0.2), noise.Softmax(classes=3)]
+    )
+    found = sg.condition(model, SEVERAL, np.stack([WIND, SKY], axis=1), inducing="data")
+    wind = sg.condition(sg.GP(OWN[0], model.likelihoods[0], model.means[0]), SEVERAL, WIND,
+                        inducing="data")  # fmt: skip
+    sky = sg.condition(sg.JointGP(OWN, model.likelihoods[1], model.means[1:]), SEVERAL, SKY,
+                       inducing="data")  # fmt: skip
+    np.testing.assert_allclose(found.elbo, wind.elbo + sky.elbo, atol=1e-6)
+    chances = found.predict_probabilities(NEW, output="sky")
+    np.testing.assert_allclose(chances, sky.predict_probabilities(NEW), atol=1e-4)
+    for quantity in ("quantiles", "predict_y"):
+        one, other = getattr(found, quantity)(NEW, output="sky"), getattr(sky, quantity)(NEW)
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    np.testing.assert_allclose(found.predict_y(NEW, output=0), wind.predict_y(NEW), atol=1e-6)
+    found.save(tmp_path / "columns.stategp")
+    again = sg.load(tmp_path / "columns.stategp")
+    np.testing.assert_array_equal(again.covariance_f(NEW), found.covariance_f(NEW))
+    with pytest.raises(ValueError, match="CRPS is not available for output 'sky'"):
+        found.crps(NEW, np.zeros((3, 2)))
+    assert {row.name for row in sg.plots.portray(found).hyperparameters} >= {
+        "sky 1: lengthscale", "sky 2 (mean): value", "wind (likelihood): variance"
+    }  # fmt: skip
+
+
 REFUSED = [
     ({"kernels": KERNEL}, "how many outputs are there"),
     ({"kernels": [KERNEL] * 2, "outputs": 3}, "number of outputs is not clear"),
@@ -144,9 +233,10 @@ REFUSED = [
     ({"kernels": KERNEL, "outputs": ["a", "a"]}, "a name of its own"),
     ({"kernels": KERNEL, "outputs": 2, "q": "mean field"}, "q must be 'joint'"),
     (
-        {"kernels": KERNEL, "outputs": 2, "likelihood": noise.HeteroscedasticGaussian()},
-        "one latent function",
+        {"kernels": KERNEL, "outputs": 2, "q": "product", "likelihood": "heteroscedastic"},
+        "need q='joint'",
     ),
+    ({"kernels": [(KERNEL, KERNEL)], "likelihood": "poisson"}, "kernel has 2 parts"),
 ]
 
 

@@ -1,5 +1,6 @@
 """Several processes that share a stream: the answer of one; what happens when one of them ends."""
 
+import json
 import signal
 import socket
 import subprocess
@@ -11,11 +12,13 @@ import pytest
 import stategp as sg
 from stategp._command import main
 from stategp._runtime import join_processes
+from tests.dividing import divided_fits
 from tests.pages import ROOT
 
 PREPARE = """
-import os, signal, sys, time
+import json, os, signal, sys, time
 import numpy as np, stategp as sg
+from tests.dividing import divided_fits
 
 port, index, count = map(int, sys.argv[1:4])
 sg.join_processes(f"localhost:{port}", count, index, patience=5, meeting=250)
@@ -42,12 +45,14 @@ for one, other in zip(shared.marginals, alone.marginals, strict=True):
     np.testing.assert_allclose(one.mean, other.mean, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-9, atol=1e-9)
 print("same", total.rows, flush=True)
+print("fits", json.dumps(divided_fits(sys.argv[4:])), flush=True)
 if index == 3:
     raise ValueError("mine alone")
 time.sleep(100)
 """
 
 TWO = """
+from stategp._data import _stored_rows
 bad = y.copy()
 bad[399] = np.inf
 for likelihood in (sg.likelihoods.Gaussian(), sg.likelihoods.StudentT()):  # sums, rows
@@ -63,10 +68,21 @@ except ValueError as error:
 for pieces in (8, 1):  # of one piece, the second process has nothing
     posterior = sg.condition(model, stream(pieces), inducing=16)
     print("bound", pieces, posterior.elbo, posterior.data.observed, flush=True)
-if index == 0:
-    os.kill(os.getpid(), signal.SIGKILL)
-time.sleep(100)
+print("fits", json.dumps(divided_fits(sys.argv[4:])), flush=True)
+many = np.linspace(0, 20, 20_000)
+try:
+    sg.condition(model, many, np.sin(many) + index, inducing=16)
+except ValueError as error:
+    print(error, flush=True)
+if index == 0:  # dies in a pass, and the other waits for its sums
+
+    def killed(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    _stored_rows.Reader.next = killed
+sg.condition(model, stream(8), inducing=16)
 """
+TWO_FITS, FOUR_FITS = ["gaussian", "student-t on disk"], ["gaussian"]  # see dividing.py
 
 
 def free_port():
@@ -87,16 +103,28 @@ def run_together(commands):
             process.kill()
 
 
-def run_program(text, count):
+def run_program(text, count, fits):
     port = free_port()
     return run_together(
-        [["-c", PREPARE + text, port, str(index), str(count)] for index in range(count)]
+        [["-c", PREPARE + text, port, str(index), str(count), *fits] for index in range(count)]
     )
 
 
+def assert_fits(said, names):
+    """Every process has found what one alone finds."""
+    alone = divided_fits(names)
+    for out, err, _ in said:
+        lines = [line for line in out.splitlines() if line.startswith("fits")]
+        assert len(lines) == 1, err
+        found = json.loads(lines[0].removeprefix("fits"))
+        for name in names:
+            np.testing.assert_allclose(found[name], alone[name], rtol=1e-9, err_msg=name)
+
+
 def test_four_processes_give_the_answer_of_one_and_end_when_one_fails():
-    said = run_program(FOUR, 4)
+    said = run_program(FOUR, 4, FOUR_FITS)
     assert all("same 400" in out for out, _, _ in said), said
+    assert_fits(said, FOUR_FITS)
     assert "ValueError: mine alone" in said[3][1]
     assert "has ended before it was done" not in said[3][1]
     assert said[3][2] == 1
@@ -105,8 +133,8 @@ def test_four_processes_give_the_answer_of_one_and_end_when_one_fails():
         assert "another process died and this one could not go on" in err
 
 
-def test_two_processes_keep_rows_on_disk_and_end_when_the_first_is_killed():
-    said = run_program(TWO, 2)
+def test_two_processes_divide_rows_and_end_when_the_first_is_killed_in_a_pass():
+    said = run_program(TWO, 2, TWO_FITS)
     rng = np.random.default_rng(0)
     x = rng.uniform(0, 20, 400)
     y = np.sin(x) + 0.1 * rng.standard_normal(len(x))
@@ -118,6 +146,8 @@ def test_two_processes_keep_rows_on_disk_and_end_when_the_first_is_killed():
         assert [float(bound) for bound, _ in bounds] == pytest.approx([expected] * 2, rel=1e-9)
         assert [rows for _, rows in bounds] == ["400", "400"]
         assert "minibatches are drawn by one process" in out
+        assert "process 1 was given another model, x or y than process 0" in out
+    assert_fits(said, TWO_FITS)
     assert said[0][0].count("RuntimeError process 1 could not read its share") == 2, said
     assert said[1][0].count("ValueError batch 7") == 2, said
     assert said[0][2] == -signal.SIGKILL

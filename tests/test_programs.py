@@ -96,6 +96,16 @@ def test_what_is_compiled_is_never_a_single_operation():
     assert "stage" not in names  # jnp.asarray
 
 
+def test_the_sizes_of_trends_are_known_without_computing():
+    k = sg.kernels
+    trends = (k.Wiener(), k.Linear(), k.IntegratedWiener(order=2), k.DampedTrend())
+    with programs() as names:
+        kernel = k.Sum(*trends, k.Periodic(order=3))
+        assert kernel.state_dim == 1 + 2 + 3 + 2 + 7
+        assert _posteriors._at_points._extents(kernel) == ((1, 1), (2, 1), (3, 1), (2, 1), (7, 4))
+    assert names == []
+
+
 def test_few_points_and_many_have_the_same_answers(asked, monkeypatch):
     x, y = series(12)
     few = everything(asked, x, y, 150)

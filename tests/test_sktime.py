@@ -83,3 +83,23 @@ def test_counts_have_counts_as_quantiles() -> None:
     quantiles = found.predict_quantiles(alpha=[0.1, 0.5, 0.9]).to_numpy()
     assert np.all(quantiles == np.round(quantiles))
     assert np.all(np.diff(quantiles, axis=1) >= 0)
+
+
+@needs_sktime
+def test_exogenous_columns_have_effects() -> None:
+    import pandas as pd
+
+    from stategp.sktime import StateGPForecaster
+
+    months = pd.period_range("2020-01", periods=SIZE + 3, freq="M")
+    X = pd.DataFrame({"price": np.random.default_rng(1).normal(size=SIZE + 3)}, index=months)
+    y = pd.Series(VALUES + 3 * X["price"][:SIZE], index=months[:SIZE])
+    found = StateGPForecaster("matern32").fit(y, X=X[:SIZE], fh=[1, 2, 3])
+    mean = found.predict(X=X[SIZE:])
+    frame = pd.DataFrame({"ds": months.to_timestamp(), "price": X["price"].to_numpy()})
+    same = sg.Forecaster("matern32", regressors="price").fit(
+        frame[:SIZE].assign(y=y.to_numpy()), progress=False
+    )
+    np.testing.assert_allclose(mean, same.predict(frame[SIZE:])["mean"], rtol=1e-8)
+    interval = found.predict_interval(X=X[SIZE:], coverage=0.9)
+    assert np.all(interval.iloc[:, 0] < mean)

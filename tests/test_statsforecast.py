@@ -63,6 +63,25 @@ def test_no_season_without_two_of_them() -> None:
     assert StateGP(12)._default(24) == "trend: damped_trend + season: periodic(12, order=6)"
 
 
+def test_exogenous_columns_have_effects() -> None:
+    X = np.random.default_rng(1).normal(size=(52, 2))
+    y = Y + X[:48] @ [3.0, 0.0]
+    model = StateGP(season_length=4, floor=-100.0).fit(y, X[:48])
+    same = sg.Forecaster(regressors=["a", "b"], floor=-100.0)
+    quarters = np.arange("2001-01", "2014-01", 3, dtype="datetime64[M]").astype("datetime64[us]")
+    same.fit({"ds": quarters[:48], "y": y, "a": X[:48, 0], "b": X[:48, 1]}, progress=False)
+    expected = same.predict({"ds": quarters[48:], "a": X[48:, 0], "b": X[48:, 1]})
+    found = model.predict(h=4, X=X[48:])
+    np.testing.assert_allclose(found["mean"], expected["mean"], rtol=1e-8)
+    assert (
+        np.corrcoef(found["mean"] - model.predict(h=4, X=0 * X[48:])["mean"], X[48:, 0])[0, 1]
+        > 0.99
+    )
+    assert len(model.predict_in_sample()["fitted"]) == 48
+    with pytest.raises(ValueError, match="fitted with 2 exogenous columns"):
+        model.predict(h=4)
+
+
 def test_refused() -> None:
     with pytest.raises(ValueError, match="season_length must be a whole number of at least 1"):
         StateGP(season_length=0)
@@ -94,3 +113,7 @@ def test_inside_statsforecast() -> None:
     np.testing.assert_allclose(found["StateGP-lo-90"][:3], expected["lo-90"], rtol=1e-6)
     assert len(models.forecast_fitted_values()) == 96
     assert len(models.cross_validation(df=both, h=3, n_windows=2)) == 12
+    ahead = pd.DataFrame({"ds": pd.date_range("2024-02-18", periods=3), "price": 1.0})
+    ahead = pd.concat([ahead.assign(unique_id=name) for name in "ab"])
+    priced = models.forecast(df=both.assign(price=np.tile(Y % 2, 2)), h=3, X_df=ahead)
+    assert np.all(np.isfinite(priced["StateGP"]))

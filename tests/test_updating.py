@@ -8,6 +8,7 @@ import pytest
 
 import stategp as sg
 from stategp._data import more_inducing
+from stategp._fitting import _updating
 from tests import dense
 
 RANDOM = np.random.default_rng(0)
@@ -73,9 +74,51 @@ def test_a_sparse_posterior_is_that_of_condition(likelihood):
     y, y_new = draw(likelihood, X), draw(likelihood, x_new)
     updated = sg.condition(model, X, y, inducing=10).update(x_new, y_new)
     every = np.append(X, x_new), np.append(y, y_new)
-    same(updated, sg.condition(model, *every, inducing=updated.inducing))
+    same(updated, sg.condition(model, *every, inducing=updated.inducing, tolerance=1e-18), 1e-9)
     assert 10 < len(updated.inducing) < 30
     assert updated.inducing[0] <= x_new.min() <= x_new.max() <= updated.inducing[-1]
+
+
+@pytest.mark.parametrize("inducing", ["data", 10])
+def test_gaussian_observations_at_the_end_need_no_pass_over_the_others(inducing, monkeypatch):
+    start = sg.condition(GAUSSIAN, X, Y, inducing=inducing)
+    x_new = np.concatenate([NEW["at the end"], [X[-1], 12.0, 12.0]])
+    y_new, known = draw(None, x_new), np.linspace(0.1, 2.0, len(x_new))
+    weights = np.linspace(0.5, 3.0, len(x_new))
+
+    def refused(*_):
+        raise AssertionError("all observations were looked at")
+
+    monkeypatch.setattr(_updating, "_found", refused)
+    updated = start.update(x_new, y_new, noise_variance=known, weights=weights)
+    again = updated.update(x_new + 3.5, y_new)
+    counts = np.concatenate([np.ones(len(X)), weights, np.ones(len(x_new))])
+    noise = np.concatenate([np.zeros(len(X)), known, np.zeros(len(x_new))])
+    every = np.concatenate([X, x_new, x_new + 3.5]), np.concatenate([Y, y_new, y_new])
+    options = {"inducing": again.inducing, "weights": counts, "noise_variance": noise}
+    same(again, sg.condition(GAUSSIAN, *every, **options))
+    if inducing == 10:  # among states that are there
+        inside = np.mean(again.inducing[-3:-1])
+        among = sg.condition(
+            GAUSSIAN, np.append(every[0], inside), np.append(every[1], 0.3),
+            inducing=again.inducing, weights=np.append(counts, 1.0),
+            noise_variance=np.append(noise, 0.0),
+        )  # fmt: skip
+        same(again.update([inside], [0.3]), among)
+    else:
+        with pytest.raises(AssertionError, match="all observations"):
+            again.update([4.2], [0.3])
+
+
+def test_sites_that_are_not_at_the_optimum_are_found_again():
+    model = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Gaussian())
+    with pytest.warns(sg.NotConvergedWarning):
+        rough = sg.fit(model, X, Y, inducing=8, batch_size=10, max_steps=3, progress=False)
+    assert not rough.settled
+    updated = rough.update([10.5], [0.2])
+    assert updated.settled
+    every = np.append(X, 10.5), np.append(Y, 0.2)
+    same(updated, sg.condition(rough.model, *every, inducing=updated.inducing))
 
 
 def test_all_at_once_or_in_parts(exact):
@@ -83,6 +126,79 @@ def test_all_at_once_or_in_parts(exact):
     parts = exact.update(first, np.sin(first)).update(second, np.sin(second))
     together = np.append(first, second)
     same(parts, exact.update(together, np.sin(together)))
+
+
+LATER = np.array([10.5, 11.5, 14.0])
+
+
+@pytest.mark.parametrize("inducing", ["data", 12])
+def test_forgetting_is_a_fit_with_weights(inducing):
+    start = sg.condition(GAUSSIAN, X, Y, inducing=inducing)
+    forgetful = start.update(LATER[:2], [0.5, 0.7], forget=6.0).update(
+        LATER[2:], [0.9], forget=6.0, weights=[2.0]
+    )
+    age = LATER[-1] - np.append(np.full(len(X), X[-1]), LATER)
+    weights = np.exp(-age / 6.0) * np.append(np.ones(len(X) + 2), 2.0)
+    x, y = np.append(X, LATER), np.append(Y, [0.5, 0.7, 0.9])
+    same(forgetful, sg.condition(GAUSSIAN, x, y, weights=weights, inducing=forgetful.inducing))
+    assert len(start.update([X[-1] + 1e4], [0.5], forget=6.0).data) == 1  # nothing else is left
+
+
+def test_forgetting_what_stays_for_ever_is_that_of_a_filter():
+    level = sg.GP(sg.kernels.Constant(variance=4.0), sg.likelihoods.Gaussian(variance=NOISE))
+    start = sg.condition(level, X, Y)
+    updated, kept = start, start.filter(forget=6.0)
+    for x, y in zip(LATER.tolist(), [0.5, 0.7, 0.9], strict=True):
+        updated, kept = updated.update([x], [y], forget=6.0), kept.update(x, y)
+    for a, b in zip(updated.predict_f(LATER[-1:]), kept.predict_f(LATER[-1:]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("likelihood", "inducing"), [("gaussian", "data"), ("poisson", 12)])
+def test_a_window_is_a_fit_to_what_it_holds(likelihood, inducing):
+    model = sg.GP(KERNEL, sg.likelihoods.Gaussian(variance=NOISE), mean=0.2)
+    model = model if likelihood == "gaussian" else sg.GP(KERNEL, likelihood)
+    y, y_new = draw(model.likelihood, X), draw(model.likelihood, LATER)
+    recent = sg.condition(model, X, y, inducing=inducing).update(LATER, y_new, window=8.0)
+    x, y = np.append(X, LATER), np.append(y, y_new)
+    inside = x >= LATER[-1] - 8.0
+    assert len(recent.data) == inside.sum() < len(x)
+    assert recent.inducing[1] > LATER[-1] - 8.0
+    options = {"inducing": recent.inducing, "tolerance": 1e-18}
+    same(recent, sg.condition(model, x[inside], y[inside], **options))
+
+
+def test_sums_take_in_sums():
+    x, y = np.sort(RANDOM.uniform(0, 50, 600)), RANDOM.standard_normal(600)
+    kinds = {"gaussian": y, "poisson": RANDOM.poisson(1.0, 600).astype(float)}
+    for likelihood, values in kinds.items():
+        model = sg.GP(sg.kernels.Matern32(lengthscale=4.0), likelihood)
+        parts = [
+            sg.summarise(x[some], values[some], shortest=2.0, likelihood=likelihood)
+            for some in (slice(100, 450), slice(450, None), slice(0, 100))
+        ]
+        start = sg.condition(model, parts[0], inducing=20)
+        updated = start.update(parts[1]).update(x[:100], values[:100])
+        options = {"inducing": updated.inducing, "tolerance": 1e-18}
+        whole = sg.condition(model, sum(parts), **options)
+        assert updated.data.observed == 600
+        assert len(updated.inducing) > 20
+        for a, b in zip(updated.predict_f([1.0, 25.0, 49.0, 60.0]),
+                        whole.predict_f([1.0, 25.0, 49.0, 60.0]), strict=True):  # fmt: skip
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(updated.elbo, whole.elbo, rtol=1e-9)
+    frame = pd.DataFrame({"ds": x[450:], "y": kinds["poisson"][450:]})
+    batches = sg.stream(lambda: iter([frame]), time="ds", target="y")
+    streamed = start.update(batches)
+    np.testing.assert_allclose(streamed.elbo, start.update(parts[1]).elbo, rtol=1e-12)
+    assert start.update([], []) is start
+    with pytest.raises(ValueError, match="none can be forgotten"):
+        start.update(parts[1], window=3.0)
+    with pytest.raises(ValueError, match="y is a part of the summary"):
+        start.update(parts[1], values[450:])
+    other = sg.summarise(x, kinds["poisson"], shortest=3.0, likelihood="poisson")
+    with pytest.raises(ValueError, match="different stretches"):
+        start.update(other)
 
 
 def test_nothing_new(exact):
@@ -163,6 +279,10 @@ def test_other_methods_are_named():
         (([1.0], [np.inf]), {}, "y must be finite"),
         (([[1.0]], [1.0]), {}, "x_new must be one-dimensional"),
         (([1.0], [1.0]), {"exposure": 2.0}, "exposure has no meaning for Gaussian"),
+        (([1.0],), {}, "y_new is missing"),
+        ((sg.summarise([1.0], [1.0], shortest=1.0),), {}, "holds its observations one by one"),
+        (([1.0], [1.0]), {"forget": 1.0, "window": 1.0}, "give one of them"),
+        (([1.0], [1.0]), {"window": -1.0}, "window must be a positive number"),
         (([1.0], [1.0]), {"refine": "yes"}, "refine must be True or False"),
         (([1.0], [1.0]), {"inducing": "auto"}, "inducing='auto' starts over"),
         (([1.0], [1.0]), {"weights": [1.0, 2.0]}, "weights must have one value per observation"),

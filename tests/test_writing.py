@@ -1,5 +1,6 @@
 """Files are there as a whole or not at all, and nothing else is changed or left behind."""
 
+import errno
 import os
 import signal
 import stat
@@ -69,12 +70,55 @@ def test_where_nothing_can_be_written(tmp_path):
         write(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"the folder .*none does not exist"):
         write(tmp_path / "none" / "file")
-    if os.geteuid() != 0:  # root may write anywhere
-        protected = tmp_path / "protected"
-        protected.write_bytes(b"old")
-        protected.chmod(0o400)
-        with pytest.raises(PermissionError, match="write-protected"):
-            write(protected)
+    (tmp_path / "file").write_bytes(b"old")
+    with pytest.raises(OSError, match=r"the folder .*file does not exist"):
+        write(tmp_path / "file" / "inside")
+
+
+def test_a_file_that_is_write_protected(tmp_path, monkeypatch):
+    protected = tmp_path / "protected"
+    protected.write_bytes(b"old")
+    protected.chmod(0o400)
+    if os.geteuid() == 0:  # root may write anywhere: what others would be told
+        monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    with pytest.raises(PermissionError, match="write-protected"):
+        write(protected)
+    assert protected.read_bytes() == b"old"
+
+
+READ_ONLY = [(errno.EROFS, "Read-only file system"), (errno.EACCES, "Permission denied")]
+
+
+@pytest.mark.parametrize(("number", "words"), READ_ONLY)
+def test_a_folder_that_is_read_only(tmp_path, monkeypatch, number, words):
+    """Nothing can be made in it; what is there stays. (As root, a folder's mode stops nobody.)"""
+    path, opened = tmp_path / "file", os.open
+    path.write_bytes(b"old")
+
+    def refused(name, flags, *mode, **more):
+        if flags & os.O_CREAT and str(name).startswith(str(tmp_path)):
+            raise OSError(number, words, str(name))
+        return opened(name, flags, *mode, **more)
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(OSError, match=words):
+        write(path)
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_disk_that_is_full_on_the_way(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write(path)
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
 def test_an_exception_leaves_what_was_there(tmp_path):

@@ -35,6 +35,7 @@ OTHERS = [
     "signal-to-noise",
     "default-fits",
     "deep-optima",
+    "deep-noise",
     "solar-locations",
     "methods",
 ]

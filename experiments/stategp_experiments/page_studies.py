@@ -1,5 +1,10 @@
 """What docs/experiments.md says of the sun and the vowel, from stored runs."""
 
+import re
+
+import numpy as np
+
+from stategp_experiments import solar as solar_study
 from stategp_experiments.page_parts import (
     Rows,
     Sentence,
@@ -16,7 +21,7 @@ SHOWN = (16, 128, 512)  # inducing points of the audio table
 
 def solar(rows: Rows) -> str:
     """Every method beside the exact GP."""
-    heads = ["", "M", "bound", "KL to p", "KL of f(x)", "RMS of mean", "NLPD"]
+    heads = ["kernel", "", "M", "bound", "KL to p", "KL of f(x)", "RMS of mean", "NLPD"]
     lines = []
     for row in rows:
         exact = row["method"] == "exact"
@@ -26,27 +31,44 @@ def solar(rows: Rows) -> str:
             small = row["marginal_kl"]
             digits = 2 if small >= 1 else 3 if small >= 0.01 else 4
             distances = [f"{row['loss']:.1f}", f"{small:.{digits}f}", f"{row['mean_distance']:.3f}"]
-        lines.append([row["method"], f"{row['inducing']}", bound, *distances, f"{row['nlpd']:.3f}"])
+        names = [row["kernel"], row["method"], f"{row['inducing']}"]
+        lines.append([*names, bound, *distances, f"{row['nlpd']:.3f}"])
     return table(heads, lines)
 
 
 def _about_the_sun() -> list[Sentence]:
     rows = stored("solar")
-    runs = {(row["method"], row["inducing"]): row for row in rows}
-    ours, classic, exact = (
-        runs[key] for key in (("S²VGP", 60), ("SVGP", 60), ("exact", rows[0]["inducing"]))
+    own, other = (
+        {(row["method"], row["inducing"]): row for row in rows if row["kernel"] == kernel}
+        for kernel in solar_study.KERNELS
     )
+    all_of_them = rows[0]["inducing"]
+    ours, classic, exact = (own[key] for key in _of_60(all_of_them))
+    smooth, values, whole_data = (other[key] for key in _of_60(all_of_them))
+    for near, far in ((ours, classic), (smooth, values)):
+        said(near["mean_distance"] < far["mean_distance"], "S²VGP is nearer than SVGP")
+        said(near["marginal_kl"] < far["marginal_kl"] / 4, "S²VGP finds what SVGP misses")
+    said(smooth["mean_distance"] < ours["mean_distance"], "with Matérn-5/2 it is nearer")
     few, more = stored("solar-locations")
     return [
         (
-            "mean KL of f(x) from the exact GP {} against {} |",
-            [f"{classic['marginal_kl']:.1f}", f"{ours['marginal_kl']:.1f}"],
+            "mean KL of f(x) from the exact GP {} against {}; Matérn-5/2: {} against {} |",
+            [f"{row['marginal_kl']:.1f}" for row in (classic, ours, values, smooth)],
         ),
         (
-            "RMS distance of the means {} (SVGP {}); {} with M = 120, {} with 390",
+            "RMS distance of the means {} (SVGP {}); {} with M = 120, {} with 390. Matérn-5/2, M = "
+            "60: {} (SVGP {})",
             [
                 f"{row['mean_distance']:.3f}"
-                for row in (ours, classic, runs["S²VGP", 120], runs["S²VGP", 390])
+                for row in (ours, classic, own["S²VGP", 120], own["S²VGP", 390], smooth, values)
+            ],
+        ),
+        (
+            "has a noise variance of {} with S²VGP and {} with the exact GP, and the mean KL of "
+            "f(x) is {} instead of {}.",
+            [
+                *(f"{row['noise']:.4f}" for row in (smooth, whole_data)),
+                *(f"{row['marginal_kl']:.2f}" for row in (smooth, ours)),
             ],
         ),
         (
@@ -60,10 +82,14 @@ def _about_the_sun() -> list[Sentence]:
             + [f"{run[name]:.4f}" for run in (few, more) for name in _NOISES],
         ),
         (
-            "(gaps of up to {} years) and go to the turns of the cycle (down to {} years)",
-            [f"{few['largest_gap']:.0f}", f"{few['smallest_gap']:.1f}"],
+            "Neighbours are then between {} and {} years apart;",
+            [f"{few['smallest_gap']:.1f}", f"{few['largest_gap']:.0f}"],
         ),
     ]
+
+
+def _of_60(observations: int) -> list[tuple[str, int]]:
+    return [("S²VGP", 60), ("SVGP", 60), ("exact", observations)]
 
 
 _BOUNDS, _NOISES = ("grid", "learned"), ("noise_grid", "noise_learned")
@@ -94,35 +120,81 @@ def audio(results: dict) -> str:
     return table(heads, lines)
 
 
+def by_variables(cells: dict, harmonics: int) -> dict[int, float]:
+    """The distance of S²VGP in those of SVGP with as many variables, by their number.
+
+    Where SVGP was not run with that many, its distance is interpolated between powers of two.
+    """
+    counts = sorted({inducing for _, j, inducing in cells if j == harmonics})
+    classic = [np.log(cells["SVGP", harmonics, count]["distance"]) for count in counts]
+    found = {}
+    for count in counts:
+        variables = 2 * harmonics * count
+        if variables <= counts[-1]:
+            other = np.exp(np.interp(np.log2(variables), np.log2(counts), classic))
+            found[variables] = float(cells["S²VGP", harmonics, count]["distance"] / other)
+    return found
+
+
+def _weights(results: dict, harmonics: int) -> list[float]:
+    """Of the harmonics of a learned kernel, which is stored as text."""
+    inside = re.search(r"weights=\[(.*?)\]", results["kernels"][str(harmonics)])
+    assert inside is not None
+    return [float(weight) for weight in inside[1].split(",")]
+
+
 def _about_the_vowel() -> list[Sentence]:
     results = whole("audio")["results"]
     cells = _cells(results)
-
-    def distance(method: str, harmonics: int, inducing: int) -> str:
-        return nats(cells[method, harmonics, inducing]["distance"])
-
-    ahead = {  # by the number of variables: SVGP's distance less ours
-        j: cells["SVGP", j, 512]["distance"] - cells["S²VGP", j, 256 // j]["distance"]
-        for j in (1, 2, 4)
+    counts = sorted({inducing for _, _, inducing in cells})
+    less = {  # by how much the distance of S²VGP is less, with as many inducing points
+        j: [
+            1 - cells["S²VGP", j, count]["distance"] / cells["SVGP", j, count]["distance"]
+            for count in counts
+        ]
+        for j in HARMONICS
     }
-    said(ahead[1] < 0 and ahead[2] < 0 < ahead[4], "by variables SVGP is ahead for J = 1 and 2")
+    early = counts.index(128) + 1
+    said(all(value > 0 for row in less.values() for value in row), "S²VGP is ahead by M everywhere")
+    said(min(less[3] + less[4]) > 2 / 3, "for J = 3 and 4 the KL is less by two thirds or more")
+    said(max(less[1][:early]) < 0.2, "for J = 1 and small M there is little between them")
+    ahead = {j: by_variables(cells, j) for j in HARMONICS}
+    said(max(v for n, v in ahead[1].items() if n <= 256) < 1.1, "J = 1: slightly, up to 256")
+    said(min(ahead[2].values()) > 1.05, "J = 2: SVGP is ahead")
+    said(max(ahead[4].values()) < 1, "J = 4: S²VGP is ahead")
     states, values = cells["S²VGP", 4, 64], cells["SVGP", 4, 512]
-    times = [
-        [cells[method, j, count]["seconds"] for count in SHOWN]
+    for j in HARMONICS:
+        ours, theirs = cells["S²VGP", j, 512], cells["SVGP", j, 512]
+        fewer = ours["parameters"] < theirs["parameters"]
+        said(fewer and ours["distance"] < theirs["distance"], "fewer parameters do for every J")
+    growth = {
+        method: [
+            cells[method, j, 512]["seconds"] / cells[method, j, 16]["seconds"] for j in HARMONICS
+        ]
         for method in ("S²VGP", "SVGP")
-        for j in (1, 4)
-    ]
-    said(times[3][2] / times[3][0] > 4 * times[1][2] / times[1][0], "SVGP's time grows faster")
+    }
+    said(min(growth["SVGP"]) > 10 * max(growth["S²VGP"]), "SVGP's time grows far faster")
+    slow = [cells[method, 4, 16]["seconds"] for method in ("S²VGP", "SVGP")]
+    said(slow[0] > slow[1], "SVGP is faster for J = 4 and M = 16")
+    three, four = _weights(results, 3), _weights(results, 4)
+    said(max(three) == three[2] and sorted(four)[2:] == four[2:], "the last two weigh most")
     return [
         (
-            "J = 4, M = 512: {} nats against {} |",
-            [distance("S²VGP", 4, 512), distance("SVGP", 4, 512)],
+            "KL with M = 512 is less by a factor of {}, {}, {} and {} for J = 1 to 4; up to M = "
+            "128 it is less by {} to {} % for J = 1 and by {} to {} % for J = 2 |",
+            [f"{1 / (1 - less[j][-1]):.1f}" for j in HARMONICS]
+            + [f"{100 * pick(less[j][:early]):.0f}" for j in (1, 2) for pick in (min, max)],
         ),
         (
-            "J = 4, 512 variables: {} (S²VGP) and {} (SVGP); 128: {} and {}",
+            "J = 1: {} to {} times that of SVGP up to 256 variables, {} times with 512; J = 2: {}, "
+            "{}, {} and {} times with 64, 128, 256 and 512; J = 3 (SVGP interpolated): {}, {} and "
+            "{} times with 96, 192 and 384; J = 4: {}, {} and {} times with 128, 256 and 512",
             [
-                distance(method, 4, inducing)
-                for method, inducing in (("S²VGP", 64), ("SVGP", 512), ("S²VGP", 16), ("SVGP", 128))
+                *(f"{pick(v for n, v in ahead[1].items() if n <= 256):.2f}" for pick in (min, max)),
+                f"{ahead[1][512]:.1f}",
+                *(f"{ahead[2][n]:.1f}" for n in (64, 128, 256, 512)),
+                *(f"{ahead[3][n]:.2f}" for n in (96, 192, 384)),
+                *(f"{ahead[4][n]:.2f}" for n in (128, 256, 512)),
             ],
         ),
         (
@@ -134,17 +206,21 @@ def _about_the_vowel() -> list[Sentence]:
             ],
         ),
         (
-            "M = 16, 128, 512: {}, {}, {} ms (J = 1) and {}, {}, {} ms (J = 4); SVGP {}, {}, {} "
-            "and {}, {}, {} ms",
-            [milliseconds(second) for row in times for second in row],
+            "with M = 512 it is {}, {}, {} and {} times that with 16 for J = 1 to 4, SVGP's {}, "
+            "{}, {} and {} times",
+            [f"{value:.1f}" for value in growth["S²VGP"]]
+            + [f"{value:.0f}" for value in growth["SVGP"]],
         ),
         (
-            "with M = 512 it is {} times that with 16 for J = 1 and {} times for J = 4, SVGP's {} "
-            "and {} times",
-            [f"{row[2] / row[0]:.1f}" for row in times[:2]]
-            + [f"{row[2] / row[0]:.0f}" for row in times[2:]],
+            "S²VGP is not always the faster: J = 4, M = 16 takes {} ms, SVGP {} ms |",
+            [milliseconds(second) for second in slow],
         ),
         ("except f₀ ({} Hz)", [f"{results['f0']:.1f}"]),
+        (
+            "which weigh most where they are there ({} for the third with J = 3, {} and {} with "
+            "J = 4)",
+            [f"{three[2]:.2f}", f"{four[2]:.2f}", f"{four[3]:.2f}"],
+        ),
     ]
 
 

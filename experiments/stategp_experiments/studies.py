@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import platform
+import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import jax
 import matplotlib
 import numpy as np
 
+import stategp
 from stategp._runtime import replacing
 
 matplotlib.use("Agg")
@@ -46,7 +48,7 @@ def save(figure, path: Path) -> None:
 
 
 def write(numbers, path: Path, about: dict | None = None) -> None:
-    """Numbers as JSON, with the date, the machine and the versions they came from.
+    """Numbers as JSON, with the date, the commit, the machine and the versions they came from.
 
     `about` says so instead for numbers that come from elsewhere.
     """
@@ -70,12 +72,25 @@ def collect(folder: Path) -> tuple[list[dict], dict]:
     return rows, about
 
 
+def commit() -> str:
+    """Of the code that runs; what is not committed is named."""
+    asked = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        here = Path(__file__).parent
+        done = subprocess.run(asked, cwd=here, capture_output=True, text=True, check=False)
+    except FileNotFoundError:  # a machine without git
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
 def machine() -> dict:
+    others = {name: version(name) for name in ("jax", "numpy", "scipy")}
     return {
+        "commit": commit(),
         "processor": _processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in ("stategp", "jax", "numpy", "scipy")},
+        "versions": {"stategp": stategp.__version__} | others,
         "devices": [str(device.device_kind) for device in jax.devices()],
     }
 

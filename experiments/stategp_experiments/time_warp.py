@@ -1,6 +1,6 @@
 """Time warping with a deep GP (paper, section 4.4): two series, each a warp of one function.
 
-    stategp-experiments time-warp [--noise 0.05 0.1] [--seeds 3] [--schedules paper staged]
+    stategp-experiments time-warp [--noise 0.05 0.1] [--seeds 4] [--schedules paper staged]
                                   [--resume] [--from FOLDER] [--quick]
 
 y_k = g_k(f(a_k(t))) + noise, with a_1(t) = t, a_2(t) = t², g_1 = tanh, g_2 the identity; all five
@@ -110,7 +110,7 @@ def _band(axis, curve: dict, color: str, label: str):
 def main(arguments: list[str]) -> None:
     parser = studies.parser(__doc__, quick="200 points, one run of few steps: no alignment")
     parser.add_argument("--noise", type=float, nargs="+", default=[0.05, 0.1])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--schedules", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--resume", action="store_true", help="keep the rows already written")
     parser.add_argument("--from", type=Path, dest="folder", help="collect single runs")

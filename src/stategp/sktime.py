@@ -21,10 +21,12 @@ class StateGPForecaster(BaseForecaster):  # type: ignore[misc]  # it has no type
     Values may be missing, and times be numbers, dates or periods; a period counts as its first
     instant. With dates or periods, durations in a kernel are "30d" or "1y". Fitted values are those
     of the fit to all data, not one step ahead. Variances (`predict_var`) are sktime's from the
-    quartiles, exact for Gaussian observations. `forecaster_` is the fitted `sg.Forecaster`.
+    quartiles, exact for Gaussian observations. Each column of X has a linear effect. `forecaster_`
+    is the fitted `sg.Forecaster`.
 
     Arguments:
         kernel, likelihood, mean, inducing: as for `sg.Forecaster`.
+        holidays, events, robust, floor, cap: as for `sg.Forecaster`.
         options: a dictionary of further arguments of `sg.fit`.
 
     >>> import numpy as np, pandas as pd
@@ -41,7 +43,8 @@ class StateGPForecaster(BaseForecaster):  # type: ignore[misc]  # it has no type
         "maintainers": "stategp contributors",
         "y_inner_mtype": "pd.Series",
         "requires-fh-in-fit": False,
-        "capability:exogenous": False,
+        "X_inner_mtype": "pd.DataFrame",
+        "capability:exogenous": True,
         "capability:insample": True,
         "capability:missing_values": True,
         "capability:multivariate": False,
@@ -56,31 +59,52 @@ class StateGPForecaster(BaseForecaster):  # type: ignore[misc]  # it has no type
         mean: Any = None,
         inducing: Any = "auto",
         options: dict[str, Any] | None = None,
+        holidays: Any = None,
+        events: Any = None,
+        robust: bool = True,
+        floor: float | None = None,
+        cap: float | None = None,
     ):
         self.kernel = kernel
         self.likelihood = likelihood
         self.mean = mean
         self.inducing = inducing
         self.options = options
+        self.holidays = holidays
+        self.events = events
+        self.robust = robust
+        self.floor = floor
+        self.cap = cap
         super().__init__()
 
     def _fit(self, y: pd.Series, X: Any = None, fh: Any = None) -> "StateGPForecaster":
-        forecaster = Forecaster(self.kernel, self.likelihood, self.mean, self.inducing)
-        frame = pd.DataFrame({"ds": _times(y.index), "y": y.to_numpy(dtype=float)})
+        forecaster = Forecaster(
+            self.kernel,
+            self.likelihood,
+            self.mean,
+            self.inducing,
+            regressors=list(_columns(X)),
+            holidays=self.holidays,
+            events=self.events,
+            robust=self.robust,
+            floor=self.floor,
+            cap=self.cap,
+        )
+        frame = _frame(y.index, X).assign(y=y.to_numpy(dtype=float))
         self.name_ = y.name
         self.forecaster_ = forecaster.fit(frame, progress=False, **(self.options or {}))
         return self
 
     def _predict(self, fh: Any, X: Any = None) -> pd.Series:
         index = fh.to_absolute_index(self.cutoff)
-        mean = self.forecaster_.predict(_times(index))["mean"]
+        mean = self.forecaster_.predict(_frame(index, X))["mean"]
         return pd.Series(mean.to_numpy(), index=index, name=self.name_)
 
     def _predict_quantiles(self, fh: Any, X: Any, alpha: list[float]) -> pd.DataFrame:
         index = fh.to_absolute_index(self.cutoff)
         levels = {a: round(abs(1 - 2 * a), 12) for a in alpha}  # of intervals that end there
         frames = {
-            level: self.forecaster_.predict(_times(index), levels=level or 0.5)
+            level: self.forecaster_.predict(_frame(index, X), levels=level or 0.5)
             for level in set(levels.values())
         }
 
@@ -99,10 +123,19 @@ class StateGPForecaster(BaseForecaster):  # type: ignore[misc]  # it has no type
         """Parameters for sktime's tests, which fit hundreds of times: searches end early."""
         early = {"max_steps": 3}
         return [
-            {"kernel": "matern12", "inducing": 4, "options": early},
+            {"kernel": "matern12", "inducing": "data", "options": early},
             {"kernel": "wiener", "options": early},
         ]
 
 
-def _times(index: pd.Index) -> pd.Index:
-    return index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index
+def _frame(index: pd.Index, X: pd.DataFrame | None) -> pd.DataFrame:
+    """Times, and the rows of X at them."""
+    times = index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index
+    return pd.DataFrame({"ds": times} | _columns(None if X is None else X.loc[index]))
+
+
+def _columns(X: pd.DataFrame | None) -> dict[str, np.ndarray]:
+    """By names that neither time nor target has."""
+    if X is None:
+        return {}
+    return {f"X.{name}": X[name].to_numpy(dtype=float) for name in X.columns}

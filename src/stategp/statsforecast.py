@@ -32,9 +32,9 @@ class StateGP:
     models are those of `sg.Forecaster()`, for steps that usually have such a season: twelve are
     months of a year, 24 and 168 hours of a day and a week, 7 and 365 days. With another season, or
     with a kernel, times are the numbers of the observations. Intervals are the process's own, not
-    conformal. Fitted
-    values are those of the fit to all data, not one step ahead. Exogenous columns are not used.
-    Leave `n_jobs` at 1: JAX does not work in forked processes, which statsforecast makes of more.
+    conformal. Fitted values are those of the fit to all data, not one step ahead. Each exogenous
+    column has a linear effect. Leave `n_jobs` at 1: JAX does not work in forked processes, which
+    statsforecast makes of more.
 
     Arguments:
         season_length: observations in a season; 1 for none.
@@ -43,6 +43,7 @@ class StateGP:
         likelihood, mean: as for `sg.Forecaster`.
         alias: the name of the columns.
         options: a dictionary of further arguments of `sg.fit`.
+        robust, floor, cap: as for `sg.Forecaster`.
 
     >>> import numpy as np
     >>> from stategp.statsforecast import StateGP
@@ -54,7 +55,7 @@ class StateGP:
     array([50., 53., 53., 50.])
     """
 
-    uses_exog = False
+    uses_exog = True
     prediction_intervals = None  # statsforecast's conformal ones, which it sets
 
     def __init__(
@@ -65,6 +66,9 @@ class StateGP:
         mean: Any = None,
         alias: str = "StateGP",
         options: dict[str, Any] | None = None,
+        robust: bool = True,
+        floor: float | None = None,
+        cap: float | None = None,
     ):
         self.season_length = whole_number("season_length", season_length, least=1)
         self.kernel = kernel
@@ -72,6 +76,9 @@ class StateGP:
         self.mean = mean
         self.alias = alias
         self.options = options
+        self.robust = robust
+        self.floor = floor
+        self.cap = cap
 
     def __repr__(self) -> str:
         return self.alias
@@ -97,19 +104,34 @@ class StateGP:
         if kernel is None and self.season_length > 1 and self.season_length not in _STEPS:
             kernel = self._default(len(values))
         self.compares_ = kernel is None
-        frame = {"ds": self._times(np.arange(len(values))), "y": values}
-        forecaster = Forecaster(kernel, self.likelihood, self.mean)
+        self.columns_ = _columns(X)
+        frame = {"ds": self._times(np.arange(len(values))), "y": values, **self.columns_}
+        forecaster = Forecaster(
+            kernel,
+            self.likelihood,
+            self.mean,
+            regressors=list(self.columns_),
+            robust=self.robust,
+            floor=self.floor,
+            cap=self.cap,
+        )
         self.model_ = forecaster.fit(frame, progress=False, **(self.options or {}))
         self.count_ = len(values)
         return self
 
     def predict(self, h: int, X: Any = None, level: Any = None) -> Answers:
         """Forecasts of the next `h` observations, with intervals of the levels (in percent)."""
-        return self._at(self.count_ + np.arange(whole_number("h", h, least=1)), level)
+        known = _columns(X)
+        if list(known) != list(self.columns_):
+            raise ValueError(
+                f"the model was fitted with {len(self.columns_)} exogenous columns, and forecasts "
+                f"need as many: X has {len(known)}"
+            )
+        return self._at(self.count_ + np.arange(whole_number("h", h, least=1)), level, known)
 
     def predict_in_sample(self, level: Any = None) -> Answers:
         """The same at the data, under the names that statsforecast has for them."""
-        answers = self._at(np.arange(self.count_), level)
+        answers = self._at(np.arange(self.count_), level, self.columns_)
         return {
             "fitted" if name == "mean" else f"fitted-{name}": value
             for name, value in answers.items()
@@ -126,7 +148,7 @@ class StateGP:
     ) -> Answers:
         """Fit and predict, without keeping the fit."""
         model = self.new().fit(y, X)
-        answers = model.predict(h, level=level)
+        answers = model.predict(h, X_future, level=level)
         return {**answers, **model.predict_in_sample(level)} if fitted else answers
 
     def forward(
@@ -144,10 +166,10 @@ class StateGP:
         """
         model = self.new()
         if self.compares_:
-            return model.forecast(y, h, level=level, fitted=fitted)
+            return model.forecast(y, h, X, X_future, level, fitted)
         held = map_parameters(_held, self.model_.posterior.model)
         model.kernel, model.likelihood, model.mean = held.kernels[0], held.likelihood, held.means[0]
-        return model.forecast(y, h, level=level, fitted=fitted)
+        return model.forecast(y, h, X, X_future, level, fitted)
 
     def _default(self, count: int) -> str:
         season, trend = self.season_length, "trend: damped_trend"
@@ -164,16 +186,23 @@ class StateGP:
         first = np.array("2001-01-01", dtype=f"datetime64[{unit}]")  # a Monday
         return (first + count * numbers).astype("datetime64[us]")
 
-    def _at(self, numbers: np.ndarray, level: Any) -> Answers:
+    def _at(self, numbers: np.ndarray, level: Any, known: dict[str, np.ndarray]) -> Answers:
         levels = sorted(level) if level is not None else []
-        times = self._times(numbers)
-        frame = self.model_.predict(times, levels=[each / 100 for each in levels] or 0.5)
+        at = {"ds": self._times(numbers), **known}
+        frame = self.model_.predict(at, levels=[each / 100 for each in levels] or 0.5)
         columns = [np.asarray(frame[name]) for name in frame.columns]
         bounds = columns[len(columns) - 2 * len(levels) :] if levels else []
         answers = {"mean": np.asarray(frame["mean"])}
         for i, each in enumerate(levels):
             answers |= {f"lo-{each}": bounds[2 * i], f"hi-{each}": bounds[2 * i + 1]}
         return answers
+
+
+def _columns(X: Any) -> dict[str, np.ndarray]:
+    """Exogenous values by column; statsforecast gives a matrix."""
+    if X is None or np.size(X) == 0:
+        return {}
+    return {f"x{number}": column for number, column in enumerate(np.asarray(X, dtype=float).T)}
 
 
 def _held(parameter: Parameter) -> Parameter:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import stategp
 import stategp_experiments
 from stategp_experiments import __main__ as command
 from stategp_experiments import studies
@@ -90,6 +91,8 @@ def test_numbers_come_with_their_origin_and_pictures_as_png_and_pdf(tmp_path):
     studies.write([{"value": np.float64(1.5), "row": np.arange(2)}], tmp_path / "numbers.json")
     found = json.loads((tmp_path / "numbers.json").read_text())
     assert found["results"] == [{"value": 1.5, "row": [0, 1]}]
+    assert found["commit"]
+    assert found["versions"]["stategp"] == stategp.__version__
     assert {"date", "processor", "cores", "python", "versions"} <= found.keys()
     figure, axis = studies.plt.subplots()
     axis.plot([0, 1])

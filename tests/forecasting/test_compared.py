@@ -6,8 +6,10 @@ import pytest
 from scipy import stats
 
 import stategp as sg
+from stategp._forecasting import _single
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._changes import surprise, with_changes
+from stategp._forecasting._choosing import averaged
 from stategp._forecasting._design import Design
 from stategp._forecasting._learning import Series
 from stategp._forecasting._pooling import pooled_likelihood
@@ -170,3 +172,42 @@ def test_changes_that_the_latest_observations_do_not_show() -> None:
     _, other = known(y + 50 * (x >= 500))
     assert other.beside.design.changes == (500,)
     assert surprise(other) == pytest.approx(np.log(len(other.latest)))
+
+
+def test_of_many_observations_the_latest_are_compared(monkeypatch) -> None:
+    """With options of the search, which every model has."""
+    monkeypatch.setattr(_single, "_MOST", 30)
+    many = sg.Forecaster().fit(FRAME[:N], "t", progress=False, max_steps=40)
+    assert many.explain().startswith("data: models are of the latest 30 of 40 observations\n")
+    few = sg.Forecaster().fit(FRAME[N - 30 : N], "t", progress=False, max_steps=40)
+    for column, value in few.forecast(AHEAD).items():
+        np.testing.assert_allclose(many.forecast(AHEAD)[column], value, rtol=1e-6)
+    assert _single._since(16, T[:N], T[:N], dates=True) == T[N - 16]
+    assert _single._since(13, T[:N], T[:N], dates=True) is None  # days: not two weeks
+
+
+def test_values_within_limits_are_compared() -> None:
+    low = np.quantile(FRAME.y, 0.2)
+    hidden = FRAME.assign(
+        below=np.where(FRAME.y < low, low, np.nan), y=FRAME.y.where(FRAME.y > low)
+    )
+    made = sg.Forecaster().fit(hidden[:N], "t", limits=(None, "below"), progress=False)
+    assert len(made.fitted.choices) == 2
+    assert isinstance(made.posterior.model.likelihood, sg.likelihoods.Censored)
+    whole = sg.Forecaster().fit(FRAME[:N], "t", progress=False).forecast(AHEAD)
+    ahead = made.forecast(AHEAD)
+    assert (
+        np.max(np.abs(ahead["mean"] - whole["mean"])) < whole.eval("upper_95 - lower_95").max() / 4
+    )
+
+
+def test_positive_series_have_no_negative_bounds() -> None:
+    y = np.exp(1 + np.cumsum(0.4 * np.random.default_rng(5).standard_normal(N)))
+    frame = pd.DataFrame({"t": T[:N], "y": y})
+    made = sg.Forecaster().fit(frame, "t", progress=False)
+    plain = next(choice for choice in made.fitted.choices if not choice.log)
+    assert averaged((plain,), np.array([N + 30.0])).quantiles([0.025])[0] < 0  # by itself
+    ahead = made.forecast(30)
+    assert ahead["lower_95"].min() >= 0
+    assert made.sample(ahead["t"], 50).min(axis=None) >= 0
+    assert "no forecast is negative" in made.explain()

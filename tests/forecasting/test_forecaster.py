@@ -9,9 +9,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.stats
 
 import stategp as sg
-from stategp._forecasting._defaults import default_kernel
+from stategp._forecasting._defaults import default_kernel, rank_correlation
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -532,3 +533,11 @@ def test_the_story_and_the_forecast_have_the_same_rows():
     np.testing.assert_array_equal(story.forecast.x, ahead["ds"].to_numpy("datetime64[us]"))
     np.testing.assert_allclose(story.forecast.mean, ahead["mean"], rtol=1e-9)
     np.testing.assert_allclose(story.forecast.intervals[0.95][1], ahead["upper_95"], rtol=1e-6)
+
+
+def test_rank_correlation_is_spearmans():
+    rng = np.random.default_rng(0)
+    one, other = rng.standard_normal(50), rng.poisson(1.0, 50)  # with ties
+    expected = scipy.stats.spearmanr(one, other).statistic
+    np.testing.assert_allclose(rank_correlation(one, other), expected, rtol=1e-12)
+    assert np.isnan(rank_correlation(one, np.ones(50)))

@@ -1,5 +1,6 @@
 """Forecaster.fit(frame, by=…): what it would find for each series, as one long frame."""
 
+import dataclasses
 import sys
 
 import joblib
@@ -170,3 +171,40 @@ def test_what_is_asked_is_checked(given, monkeypatch):
     monkeypatch.setitem(sys.modules, "joblib", None)
     with pytest.raises(ImportError, match="n_jobs needs joblib"):
         sg.Forecaster(KERNEL).fit(FRAME, by="unique_id", n_jobs=2)
+
+
+def test_many_series_take_in_new_rows(given):
+    """Models stay, each series is conditioned on its rows; a series that is new is listed."""
+    days = pd.date_range("2024-04-10", periods=3)
+    new = pd.DataFrame({"unique_id": ["a", "a", "c"], "ds": days, "y": [5.5, 5.0, 1.0]})
+    panel = given.panel
+    longer = dataclasses.replace(given).update(new)
+    one = given["a"].update(new[:2].drop(columns="unique_id"), progress=False)
+    found, expected = part(longer.forecast("5d"), "a"), one.forecast("5d")
+    assert found["ds"].tolist() == expected["ds"].tolist()
+    np.testing.assert_allclose(found[NUMBERS], expected[NUMBERS], atol=1e-8)
+    assert len(longer["a"].posterior.data) == 42
+    assert len(longer["b"].posterior.data) == 30
+    assert longer.failures_["unique_id"].tolist() == ["bad", "c"]
+    assert "fit again" in longer.failures_["problem"][1]
+    assert given.panel is panel
+    recent = dataclasses.replace(given).update(new, window="10d")
+    assert len(recent["a"].posterior.data) == 11
+    with pytest.raises(ValueError, match="refine is for one series"):
+        given.update(new, refine=True)
+    with pytest.raises(ValueError, match=r"series .a.: .*finite"):
+        given.update(new.assign(y=np.inf))
+
+
+def test_series_with_a_forecaster_of_their_own_take_in_new_rows():
+    frame = FRAME.assign(on=1.0 * (np.arange(len(FRAME)) % 5 == 0))
+    forecaster = sg.Forecaster(KERNEL, regressors=["on"])
+    forecaster.fit(frame.iloc[:-4], by="unique_id", progress=False)
+    before = forecaster["b"].posterior.data
+    forecaster.update(frame.iloc[-4:], forget="20d")
+    after = forecaster["b"].posterior.data
+    assert (len(before), len(after), len(forecaster["a"].posterior.data)) == (26, 30, 40)
+    expected = np.append(np.full(26, np.exp(-4 / 20)), np.exp(np.arange(-3, 1) / 20))
+    np.testing.assert_allclose(after.weights, expected, rtol=1e-9)
+    forecaster.update(frame.iloc[-1:], window="5d")
+    assert len(forecaster["b"].posterior.data) == 7

@@ -1,35 +1,35 @@
 """docs/forecasting.md says what docs/forecasts-run.json and docs/co2-run.json hold."""
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks import forecast_page
+
 DOCS = Path(__file__).parents[2] / "docs"
-RUN = json.loads((DOCS / "forecasts-run.json").read_text())
-METHODS = [
-    "stategp", "AutoARIMA", "AutoETS", "DynamicOptimizedTheta", "MSTL", "SeasonalNaive", "Prophet",
-]  # fmt: skip
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_forecasts_against_other_libraries(method) -> None:
+@pytest.mark.parametrize("name", [forecast_page.DEVELOPED, forecast_page.FRESH])
+def test_forecasts_against_other_libraries(name) -> None:
+    run = json.loads((DOCS / name).read_text())
     page = (DOCS / "forecasting.md").read_text()
-    (row,) = re.findall(rf"^\| {method} \| (.*) \|$", page, flags=re.M)
-    for group, cell in zip(("hourly", "weekly", "monthly"), row.split(" | "), strict=True):
-        results = RUN["groups"][group]["results"]
-        found = [r for r in results if r["method"] == method and "mase" in r]
-        if cell == "–":
-            assert not found
-            continue
-        mase, inside, msis, seconds = cell.split(", ")
-        mean = {name: np.mean([r[name] for r in found]) for name in ("mase", "coverage", "msis")}
-        assert mase == f"{mean['mase']:.2f}"
-        assert inside == f"{100 * mean['coverage']:.1f} %"
-        assert msis == f"{mean['msis']:.1f}"
-        assert seconds == f"{np.median([r['seconds'] for r in found]):.2g} s"
+    assert forecast_page.stored_as(run) == DOCS / name
+    assert forecast_page.with_table(page, run) == page
+
+
+def test_fresh_series_are_no_others() -> None:
+    """None of those that are skipped: the first ones of the same random order."""
+    runs = [
+        json.loads((DOCS / name).read_text())
+        for name in (forecast_page.DEVELOPED, forecast_page.FRESH)
+    ]
+    assert runs[0]["seed"] == runs[1]["seed"]
+    for group, found in runs[1]["groups"].items():
+        before, fresh = ({one["series"] for one in r["groups"][group]["results"]} for r in runs)
+        assert found["results"]
+        assert not before & fresh
 
 
 def test_co2() -> None:
@@ -79,6 +79,9 @@ def test_what_was_tried() -> None:
     assert f"MASE stays at {third['mase']:.2f} and the MSIS goes from {usual:.1f} to" in page
     two = scales["the two likeliest of y, its root and log y"]["msis"]
     assert f"to {third['msis']:.1f}; with the two likeliest of the three it is {two:.1f}." in page
+    alone = scales["the root alone"]
+    assert f"alone has a MASE of {alone['mase']:.2f}, an MSIS of {alone['msis']:.1f} and" in page
+    assert f"and {100 * alone['coverage']:.1f} % inside." in page
     one, average = (run["hyperparameters"][name] for name in ("at the optimum", "Laplace"))
     assert f"{100 * average['coverage']:.1f} % instead of {100 * one['coverage']:.1f} %" in page
     assert f"MSIS of {average['msis']:.1f} instead of {one['msis']:.1f}." in page

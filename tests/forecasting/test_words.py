@@ -10,6 +10,7 @@ import stategp as sg
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._cautions import caution_of_scores, cautions_about
 from stategp._forecasting._changes import level_changes
+from stategp._forecasting._findings import _deviations, deviation_of_change
 from stategp._forecasting._learning import Series
 
 
@@ -60,6 +61,32 @@ def test_scores_of_cross_validation(inside, count, said) -> None:
     assert found == [] if not said else said in found[0]
 
 
+def test_how_sure_of_a_change() -> None:
+    """The deviation of a sum of components between two times, against a dense GP."""
+    rng = np.random.default_rng(0)
+    x = np.cumsum(rng.uniform(0.5, 1.5, 40))
+    parts = {
+        "trend": sg.kernels.Linear(slope=0.01, start=1e3),
+        "level": sg.kernels.Wiener(diffusivity=0.2, start=1e2),
+        "season": sg.kernels.Cosine(variance=2.0, period=7.0) * sg.kernels.Matern12(lengthscale=90),
+    }
+    noise = sg.likelihoods.Gaussian(variance=0.5)
+    posterior = sg.condition(
+        sg.GP(sg.kernels.Sum(**parts), noise), x, rng.normal(size=40), inducing="data"
+    )
+    K = {name: np.asarray(part(x, x)) for name, part in parts.items()}
+    total = sum(K.values()) + 0.5 * np.eye(40)
+    for names in (("trend", "level"), ("season",)):
+        prior = sum(K[name] for name in names)
+        left = prior - prior @ np.linalg.solve(total, prior)
+        for first, last in ((0, 39), (12, 13), (20, 39)):
+            change = left[first, first] + left[last, last] - 2 * left[first, last]
+            found = deviation_of_change(posterior, names, first, last)
+            assert found == pytest.approx(np.sqrt(change), rel=1e-6)
+    deviations = _deviations(posterior, "season", np.array([3, 30]))
+    np.testing.assert_allclose(deviations, np.sqrt(np.diag(left)[[3, 30]]), rtol=1e-8)
+
+
 @pytest.fixture(scope="module")
 def monthly():
     rng = np.random.default_rng(0)
@@ -74,10 +101,14 @@ def test_the_story_in_words(monthly) -> None:
     said = forecaster.explain().splitlines()
     assert said[0].startswith("trend: rises by ")
     assert float(said[0].split()[3]) == pytest.approx(6, rel=0.25)  # in a year
-    assert said[0].endswith("over the last year")
+    told, between = said[0].split(" (between ")
+    assert told.endswith("over the last year")
+    low, high = map(float, between.rstrip(")").split(" and "))
+    assert 4 < low < 6 < high < 8
     assert said[1].startswith("yearly season: from -")
     low, high = float(said[1].split()[3]), float(said[1].split()[7])
     assert (low, high) == (pytest.approx(-5, rel=0.25), pytest.approx(5, rel=0.25))
+    assert 0.05 < float(said[1].split("(each ± ")[1].rstrip(")")) < 1.5
     assert "July" in said[1]
     assert "January" in said[1]
     assert said[2].startswith("noise: ")

@@ -210,13 +210,15 @@ def test_a_place_that_cannot_be_written(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=r"cannot be written .*does not exist"):
         sg.fit(GAUSSIAN, X, Y, checkpoint=tmp_path / "nowhere" / "checkpoint")
 
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    for number in (errno.ENOSPC, errno.EROFS, errno.EACCES):
 
-    monkeypatch.setattr("stategp._files._saving._safetensors", full)
-    with pytest.raises(OSError, match=r"cannot be written .No space left on device."):
-        sg.fit(GAUSSIAN, X, Y, checkpoint=tmp_path / "checkpoint")
-    assert list(tmp_path.iterdir()) == []
+        def refused(*_, number=number):
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr("stategp._files._saving._safetensors", refused)
+        with pytest.raises(OSError, match=rf"cannot be written .{os.strerror(number)}."):
+            sg.fit(GAUSSIAN, X, Y, checkpoint=tmp_path / "checkpoint")
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_a_disk_that_becomes_full_costs_no_fit(tmp_path, monkeypatch):

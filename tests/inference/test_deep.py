@@ -5,11 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from scipy import integrate, stats
 
 import stategp as sg
 from stategp._fitting._methods._deep import _natural_step
-from stategp._inference import Tape, checked, deep_chains
+from stategp._inference import Tape, checked, deep_chains, expected_fit, stratified
 from stategp._inference._deep import DeepState, Output, deep_bound, first_sites, first_xi
+from stategp._inference._deep_tape import draws_of
 from stategp._models import Latent, Values
 from stategp._posteriors import DeepPosterior
 from stategp.chain import Sites
@@ -133,7 +135,50 @@ def thrice(**options):
     return sg.DeepGP({"f": layer(mean=0.0)}, nested, NOISE, **options)
 
 
-@pytest.mark.parametrize("make", [two_layers, thrice])
+def with_nodes():
+    inner = sg.Layer(k.Matern32(variance=0.1, lengthscale=0.5), np.linspace(0.1, 0.9, 8))
+    return sg.DeepGP.stack([inner, layer(mean=0.0)], NOISE, nodes=24)
+
+
+@SHORT
+def test_nodes_are_quadrature_over_the_inner_layer():
+    """Against SciPy, with the moments of both functions; no key matters."""
+    x, y = (values[::20] for values in series())
+    posterior = sg.condition(with_nodes(), x, y, step_size=0.3, max_steps=5, optimiser=SLOW)
+    model, functions = posterior.model, posterior.functions
+    chains = deep_chains(model, posterior.sites, True)
+    seen = {path: (prior, swept.marginals) for path, (prior, swept) in chains.items()}
+    fits = [expected_fit(model, seen, output(x, y), jax.random.key(n)) for n in range(2)]
+    assert fits[0] == fits[1]
+    at = np.linspace(-8, 8, 2001)  # standard deviations
+    expected = 0.0
+    for mean, variance, target in zip(*functions["0"].predict_f(x), y, strict=True):
+        last, spread = (np.asarray(v) for v in functions["1"].predict_f(mean + variance**0.5 * at))
+        inside = stats.norm.logpdf(target, last, 0.1) - spread / 0.02
+        expected += integrate.simpson(stats.norm.pdf(at) * inside, x=at)
+    # What is left is the quadrature's error: f of Matérn-3/2 has kinks in its second derivative.
+    np.testing.assert_allclose(fits[0], expected, rtol=1e-5)
+    draws, shares = draws_of(model)
+    nodes = np.asarray(draws(jax.random.key(0), (24, 1)))[:, 0]
+    moments = [np.dot(shares, nodes**power) for power in range(7)]
+    np.testing.assert_allclose(moments, [1, 0, 1, 0, 3, 0, 15], atol=1e-11)
+
+
+def test_nodes_are_for_stacks():
+    with pytest.raises(ValueError, match=r"nodes are for sg\.DeepGP\.stack"):
+        thrice(nodes=4)
+    with pytest.raises(ValueError, match="64 nodes for each of 3 inner layers are 262,144"):
+        sg.DeepGP.stack([layer()] * 4, NOISE, nodes=64)
+    model = with_nodes()
+    assert (model.samples, model.with_layers({p: model.layer(p) for p in model.paths}).nodes) == (
+        24,
+        24,
+    )
+    with pytest.raises(ValueError, match="a number or an increasing array"):
+        sg.Layer(k.Matern32(), sg.Learned(8))
+
+
+@pytest.mark.parametrize("make", [two_layers, thrice, with_nodes])
 def test_natural_steps_follow_the_natural_gradient_of_the_bound(make):
     """Along any change of the sites, the bound changes by ⟨direction, change of η⟩."""
     model, outputs, size = make(), output(*series()), 1e-3
@@ -202,6 +247,24 @@ def test_a_step_that_leads_to_no_gaussian_is_replaced_by_gauss_newton():
     assert "Gauss–Newton" in remark
     assert remark.endswith("of inner")
     assert 1 <= count < 40
+    result = posterior.fit_result
+    assert len(result.replaced) == len(result.trace)
+    assert set(result.replaced) == {0, 1}
+    assert sum(result.replaced[:-1]) == count  # the last step leads on from the posterior
+
+
+def test_samples_cover_the_normal_distribution():
+    """Pairs of opposite sign, one in each of the intervals of equal probability, in any order."""
+    draws = np.asarray(stratified(jax.random.key(0), (8, 2000)))
+    assert stats.kstest(draws[:4].ravel(), "norm").pvalue > 0.01
+    np.testing.assert_array_equal(draws[4:], -draws[:4])
+    places = np.floor(4 * (2 * stats.norm.cdf(np.abs(draws[:4])) - 1)).astype(int)
+    np.testing.assert_array_equal(np.sort(places, axis=0), np.arange(4)[:, None] + 0 * places)
+    assert len({tuple(column) for column in places.T}) == 24
+    for row in draws:  # each sample by itself is a draw: means over samples have no bias
+        assert stats.kstest(row, "norm").pvalue > 0.001
+    odd = np.asarray(stratified(jax.random.key(0), (3, 5)))
+    np.testing.assert_array_equal(odd[2], -odd[0])
 
 
 @SHORT

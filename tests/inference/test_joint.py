@@ -1,15 +1,15 @@
 """A likelihood that reads two functions together: q against a dense twin, predictions by draws."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-from scipy.stats import multivariate_normal, norm
+from scipy.special import ndtri
+from scipy.stats import multivariate_normal, norm, qmc
 
 import stategp as sg
 from stategp._models import JointGP
 from stategp._models._joint_likelihood import JointLikelihood
+from tests.dense_inference import product_rule, variational_jointly
 
 X = np.array([0.0, 0.6, 1.1, 1.9, 2.4, 3.0])
 Y = np.array([0.2, 1.4, 0.3, -1.1, -0.2, 0.9])
@@ -26,53 +26,130 @@ def posterior():
     return sg.condition(MODEL, X, Y, inducing="data")
 
 
-def dense_bound():
-    """The best Gaussian q over both functions at the data, by a general optimiser."""
-    n = len(X)
-    K = np.zeros((2 * n, 2 * n))
-    K[:n, :n], K[n:, n:] = (np.asarray(kernel(X, X)) for kernel in KERNELS)
-    prior = jnp.asarray(np.repeat([0.0, -0.5], n))
-    inverse, log_det = jnp.asarray(np.linalg.inv(K)), np.linalg.slogdet(K)[1]
-    rows, columns = np.tril_indices(2 * n)
+def given_the_noise(mean, covariance):
+    """f₂ at nodes, f₁ given it in closed form."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(24)
-    weights = weights / weights.sum()
-
-    @jax.jit
-    @jax.value_and_grad
-    def loss(vector):
-        m = vector[: 2 * n]
-        L = jnp.zeros((2 * n, 2 * n)).at[rows, columns].set(vector[2 * n :])
-        S = L @ L.T
-        v1, v2, c = jnp.diag(S)[:n], jnp.diag(S)[n:], jnp.diag(S[:n, n:])
-        total = 0.0
-        for t, w in zip(nodes, weights, strict=True):  # f₂ at nodes, f₁ given it
-            f2 = m[n:] + jnp.sqrt(v2) * t
-            mean, variance = m[:n] + c / jnp.sqrt(v2) * t, v1 - c**2 / v2
-            square = (jnp.asarray(Y) - mean) ** 2 + variance
-            total += w * jnp.sum(-square * jnp.exp(-f2) / 2 - f2 / 2 - np.log(2 * np.pi) / 2)
-        away = m - prior
-        kl = jnp.trace(inverse @ S) + away @ inverse @ away - 2 * n + log_det
-        return (kl - jnp.linalg.slogdet(S)[1]) / 2 - total
-
-    start = np.concatenate([np.asarray(prior), np.linalg.cholesky(K)[rows, columns]])
-    options = {"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9}
-    end = minimize(lambda v: [np.asarray(p) for p in loss(jnp.asarray(v))], start, jac=True,
-                   method="L-BFGS-B", options=options)  # fmt: skip
-    L = np.zeros((2 * n, 2 * n))
-    L[rows, columns] = end.x[2 * n :]
-    return -end.fun, end.x[: 2 * n], L @ L.T
+    v2, c = covariance[:, 1, 1], covariance[:, 0, 1]
+    total = 0.0
+    for t, w in zip(nodes, weights / weights.sum(), strict=True):
+        f2 = mean[:, 1] + jnp.sqrt(v2) * t
+        centre = mean[:, 0] + c / jnp.sqrt(v2) * t
+        square = (jnp.asarray(Y) - centre) ** 2 + covariance[:, 0, 0] - c**2 / v2
+        total += w * jnp.sum(-square * jnp.exp(-f2) / 2 - f2 / 2 - np.log(2 * np.pi) / 2)
+    return total
 
 
-def test_q_is_the_dense_one(posterior):
-    bound, mean, S = dense_bound()
-    n = len(X)
+LABELS = np.array([0.0, 1.0, 2.0, 1.0, 0.0, 2.0])
+THREE = (*KERNELS, sg.kernels.Matern12(variance=2.0, lengthscale=0.7))
+
+
+CLASSES = sg.JointGP(THREE, sg.likelihoods.Softmax(classes=3), (0.0, 0.3, -0.2))
+
+
+def product_of_two(y, f):
+    return -((y - f[..., 0] * f[..., 1]) ** 2) / (2 * 0.2) - np.log(2 * np.pi * 0.2) / 2
+
+
+def log_softmax(y, f):
+    chosen = jnp.stack([y == number for number in range(3)], axis=-1)
+    return jnp.sum(jnp.where(chosen, f, 0.0), -1) - jnp.log(jnp.sum(jnp.exp(f), -1))
+
+
+TWINS = {
+    "noise": (KERNELS, NOISE, (0.0, -0.5), Y, given_the_noise),
+    "a change at a place": (
+        (sg.kernels.Piecewise([KERNELS[0], KERNELS[1]], [101.5]), KERNELS[1]),
+        NOISE,
+        (0.0, -0.5),
+        Y,
+        given_the_noise,
+    ),
+    "product": (
+        KERNELS,
+        sg.likelihoods.Custom(product_of_two, latents=2, quadrature=12),
+        (0.5, 1.0),
+        Y,
+        product_rule(product_of_two, Y, 2, 9),  # of a polynomial: exact
+    ),
+    "softmax": (
+        THREE,
+        sg.likelihoods.Softmax(classes=3),
+        (0.0, 0.3, -0.2),
+        LABELS,
+        product_rule(log_softmax, LABELS, 3, 16),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_q_is_the_dense_one(name):
+    kernels, likelihood, means, y, expected = TWINS[name]
+    x = X + 100
+    posterior = sg.condition(sg.JointGP(kernels, likelihood, means), x, y, inducing="data")
+    dense = variational_jointly(kernels, means, x, expected)
     assert posterior.fit_result.converged
-    np.testing.assert_allclose(posterior.elbo, bound, atol=1e-6)
-    found = np.asarray(posterior.predict_f(X)[0])
-    np.testing.assert_allclose(found.T.ravel(), mean, atol=1e-3)
-    covariance = np.asarray(posterior.covariance_f(X))
-    np.testing.assert_allclose(covariance[:, 0, 1], np.diag(S[:n, n:]), atol=1e-3)
+    np.testing.assert_allclose(posterior.elbo, dense.bound, atol=1e-6)
+    np.testing.assert_allclose(posterior.predict_f(x)[0], dense.mean, atol=1e-3)
+    covariance = np.asarray(posterior.covariance_f(x))
+    np.testing.assert_allclose(covariance, dense.covariance, atol=1e-3)
     assert np.max(np.abs(covariance[:, 0, 1])) > 0.01  # else nothing was tested
+
+
+def test_counts_in_two_stages_gain_nothing_by_a_joint_q():
+    """Each stage has a term of its own, so that the best joint q is a product."""
+    y = np.array([0.0, 2.0, 1.0, 0.0, 5.0, 3.0])
+    stages = sg.likelihoods.HurdlePoisson()
+    joint = sg.condition(sg.JointGP(KERNELS, stages, (0.1, 0.4)), X, y, inducing="data")
+    apart = sg.condition(sg.GP(KERNELS, stages, (0.1, 0.4)), X, y, inducing="data")
+    np.testing.assert_allclose(joint.elbo, apart.elbo, atol=1e-7)
+    np.testing.assert_allclose(joint.predict_f(X)[0], apart.predict_f(X)[0], atol=1e-4)
+    np.testing.assert_allclose(joint.predict_y(X), apart.predict_y(X), rtol=1e-3)
+
+
+@pytest.mark.parametrize(("classes", "close"), [(3, 1e-4), (10, 3e-3)])
+def test_classes_have_the_expectations_of_dependent_functions(classes, close):
+    """By many points spread evenly, for standard deviations up to 2."""
+    rng = np.random.default_rng(classes)
+    half = rng.standard_normal((2, classes, classes))
+    S = half @ half.transpose(0, 2, 1)
+    size = np.sqrt(np.diagonal(S, axis1=1, axis2=2)).max(axis=1)
+    S *= (np.array([0.5, 2.0]) / size)[:, None, None] ** 2
+    m, y = rng.standard_normal((2, classes)), np.array([0.0, 2.0])
+    likelihood = JointLikelihood(sg.likelihoods.Softmax(classes=classes))
+    value, slope, _ = likelihood.expected_slopes(*map(jnp.asarray, (y, m, S)), jnp.zeros(2))
+    chances = likelihood.outcome_probabilities(jnp.asarray(m), jnp.asarray(S), jnp.zeros(2))
+    t = ndtri(qmc.Sobol(classes, rng=1).random_base2(17))
+    t = np.concatenate([t, -t])
+    for i in range(2):
+        f = m[i] + t @ np.linalg.cholesky(S[i]).T
+        top = f.max(axis=1, keepdims=True)
+        p = np.exp(f - top)
+        logs = f[:, int(y[i])] - top[:, 0] - np.log(p.sum(axis=1))
+        p /= p.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(value[i], logs.mean(), atol=close)
+        np.testing.assert_allclose(chances[i], p.mean(axis=0), atol=close)
+        chosen = np.arange(classes) == y[i]
+        np.testing.assert_allclose(slope[i], chosen - p.mean(axis=0), atol=close)
+
+
+def test_classes_are_predicted_with_the_joint_distribution():
+    posterior = sg.condition(CLASSES, X, LABELS, inducing="data")
+    new = np.array([0.3, 1.5, 9.0])
+    chances = np.asarray(posterior.predict_probabilities(new))
+    for i in range(3):
+        law = multivariate_normal(posterior.predict_f(new)[0][i], posterior.covariance_f(new)[i])
+        f = law.rvs(200_000, random_state=0)
+        shares = np.exp(f) / np.exp(f).sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(chances[i], shares.mean(axis=0), atol=0.005)
+    labels = np.array([0.0, np.nan, 2.0])
+    density = np.asarray(posterior.log_density(new, labels))
+    np.testing.assert_allclose(density[[0, 2]], np.log([chances[0, 0], chances[2, 2]]))
+    assert np.isnan(density[1])
+    np.testing.assert_allclose(posterior.cdf(new, np.ones(3)), chances[:, :2].sum(axis=1))
+    np.testing.assert_allclose(posterior.predict_y(new)[0], chances @ np.arange(3))
+    low, high = np.asarray(posterior.quantiles(new, [0.01, 0.99]))
+    assert np.all(low == 0)
+    assert np.all(high == 2)
 
 
 OTHER_WAYS = [
@@ -147,5 +224,12 @@ def test_hyperparameters_are_learned_and_files_hold_it(tmp_path):
 def test_what_makes_no_sense_is_refused(posterior):
     with pytest.raises(ValueError, match="reads one function"):
         sg.JointGP(sg.kernels.Matern32(), "poisson")
+    with pytest.raises(ValueError, match="at most 12"):
+        sg.JointGP(sg.kernels.Matern32(), sg.likelihoods.Softmax(classes=13))
+    many = sg.likelihoods.Custom(lambda y, f: -((y - f.sum(-1)) ** 2), latents=6)
+    with pytest.raises(ValueError, match="quadrature=5 or less"):
+        sg.JointGP(sg.kernels.Matern32(), many)
+    with pytest.raises(ValueError, match="no few outcomes"):
+        posterior.predict_probabilities(X)
     with pytest.raises(ValueError, match="CRPS is not available"):
         posterior.crps(X, Y)

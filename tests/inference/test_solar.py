@@ -20,7 +20,8 @@ def test_learned_bounds():
     inducing = solar.grid(data, 195)
     posterior = sg.fit(solar.model(), data.x_train, data.y_train, inducing=inducing)
     assert posterior.fit_result.converged
-    twin = solar.with_values(data, 195, baselines.VALUES_AND_SLOPES)
+    begin = solar.starts(data)
+    twin = solar.with_values(data, 195, begin, baselines.VALUES_AND_SLOPES)
     assert abs(posterior.elbo - twin.bound) < 1e-5
-    classic = solar.with_values(data, 195)
+    classic = solar.with_values(data, 195, begin)
     assert classic.bound < posterior.elbo < posterior.log_marginal_likelihood()

@@ -137,9 +137,6 @@ KERNELS: dict[str, tuple[k.Kernel, Dense]] = {
         ),
     ),
 }
-fitted_kernel = pytest.mark.parametrize(
-    "name", ["integrated Wiener", "unstable", "pieces", "scaled sum"]
-)
 every_kernel = pytest.mark.parametrize("name", KERNELS)
 
 
@@ -158,7 +155,7 @@ def posterior(name: str) -> sg.Posterior:
     return sg.condition(model, X, Y)
 
 
-@fitted_kernel
+@every_kernel
 def test_inference_is_that_of_a_dense_process(name: str) -> None:
     """Forecasts, backcasts, and both sides of the change."""
     mean, covariance, evidence = dense_posterior(KERNELS[name][1])
@@ -190,6 +187,36 @@ def test_states_where_nothing_is_observed_change_nothing(name: str) -> None:
     np.testing.assert_allclose(more.elbo, posterior(name).elbo, atol=1e-6)
     expected = posterior(name).predict_f(NEW)
     np.testing.assert_allclose(more.predict_f(NEW), expected, rtol=1e-5, atol=1e-7)
+
+
+MIX = np.array([[1.0, 0.3], [-0.5, 1.2]])
+
+
+def test_several_outputs_read_kernels_that_depend_on_where_they_are() -> None:
+    calm = two_pieces((1.0, 2.0), (1.0, 2.0))
+    covariances = [KERNELS["pieces"][1], lambda a, b: envelope(a) * envelope(b) * calm(a, b)]
+    kernels = [KERNELS["pieces"][0], k.Scaled(CALM, envelope)]
+    noise = sg.likelihoods.Gaussian(variance=NOISE)
+    model = sg.MultiOutputGP(kernels, noise, mixing=sg.fixed(MIX), mean=0.0)
+    which = np.arange(len(X)) % 2
+    found = sg.condition(model, (X, which), Y, inducing="data")
+
+    def dense(a: np.ndarray, p: np.ndarray, b: np.ndarray, r: np.ndarray) -> np.ndarray:
+        parts = [k(a[:, None], b[None]) for k in covariances]
+        return sum(np.outer(MIX[p, i], MIX[r, i]) * part for i, part in enumerate(parts))
+
+    K = dense(X, which, X, which) + NOISE * np.eye(len(X))
+    second = np.ones(len(NEW), dtype=int)
+    across = dense(NEW, second, X, which)
+    solved = np.linalg.solve(K, np.column_stack([Y, across.T]))
+    evidence = -(Y @ solved[:, 0] + np.linalg.slogdet(2 * math.pi * K)[1]) / 2
+    np.testing.assert_allclose(found.elbo, evidence, atol=1e-6)
+    mean, variance = found.predict_f(NEW, output=1)
+    np.testing.assert_allclose(mean, across @ solved[:, 0], atol=1e-6)
+    exact = np.diagonal(dense(NEW, second, NEW, second) - across @ solved[:, 1:])
+    np.testing.assert_allclose(variance, exact, rtol=1e-6, atol=1e-8)
+    samples = np.asarray(found.sample_f(0, NEW, 4000, output=1))
+    np.testing.assert_allclose(samples.var(axis=0), exact, rtol=0.12)
 
 
 # --- steps -----------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """Steps from tables: the same as each step by itself, and as mpmath's."""
 
+import json
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -96,11 +99,23 @@ def test_tables_are_for_many_steps(monkeypatch) -> None:
 
         return way
 
-    for name in ("tabulated", "doubled"):
+    for name in ("_many", "doubled"):
         monkeypatch.setattr(_step_table, name, noting(name))
     many_steps(*EQUATION, STEPS[:4])
     many_steps(*EQUATION, STEPS[:5])
-    assert used == ["doubled", "tabulated"]
+    assert used == ["doubled", "_many"]
+
+
+def test_without_a_gradient_short_steps_need_no_tables(monkeypatch) -> None:
+    """The mean decides, when the program runs; gradients are always those of tables."""
+    monkeypatch.setattr(_step_table, "_FEW", 4)
+    weights = jax.random.normal(jax.random.key(0), (2, 3, 3, len(STEPS)))
+    matrices, slopes = (jax.jit(way) for way in (many_steps, jax.grad(total(many_steps, weights))))
+    for dt, way in ((STEPS / 1e7, doubled), (STEPS, tabulated)):
+        for one, other in zip(matrices(*EQUATION, dt), jax.jit(way)(*EQUATION, dt), strict=True):
+            np.testing.assert_array_equal(one, other)
+        expected = jax.jit(jax.grad(total(tabulated, weights)))(*HALVED, dt)
+        np.testing.assert_allclose(slopes(*HALVED, dt), expected, rtol=1e-12)
 
 
 def test_large_states_and_several_blocks_agree_too(monkeypatch) -> None:
@@ -111,3 +126,23 @@ def test_large_states_and_several_blocks_agree_too(monkeypatch) -> None:
     A, Q, A_each, Q_each = way(STEPS)
     np.testing.assert_allclose(A, A_each, rtol=0, atol=1e-12)
     np.testing.assert_allclose(Q, Q_each, rtol=0, atol=1e-12)
+
+
+def test_the_page_has_the_times_of_the_stored_run() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    rows = json.loads((docs / "tables-run.json").read_text())["results"]
+    assert {(row["steps"], row["dim"]) for row in rows} == {
+        (steps, dim) for steps in (10_000, 100_000) for dim in (3, 5, 8)
+    }
+
+    def between(what, means):
+        ratios = [
+            row["tabulated"][what] / row["doubled"][what] for row in rows if row["mean"] in means
+        ]
+        return f"between {min(ratios):.2f} and {max(ratios):.2f}"
+
+    text = " ".join((docs / "kernels.md").read_text().split())
+    assert f"it takes {between('gradient', (0.05, 2.0, 50.0))} of the CPU time" in text
+    assert f"take {between('value', (0.05,))} of it with steps of mean 0.05" in text
+    assert f"and {between('value', (2.0, 50.0))} with means of 2 and 50" in text
+    assert f"longer than h/{1 / _step_table._LONG:g}." in text

@@ -23,6 +23,8 @@ from stategp._command._models import (
     remember_layout,
 )
 from stategp._command._options import (
+    By,
+    Cap,
     Checkpoint,
     Coordinator,
     Data,
@@ -30,12 +32,15 @@ from stategp._command._options import (
     DateFormat,
     Decimal,
     Distributed,
+    Events,
     Every,
+    Floor,
     Future,
     Holidays,
     Horizon,
     Inducing,
     Json,
+    KeepOutliers,
     Kernel,
     Levels,
     Likelihood,
@@ -46,6 +51,7 @@ from stategp._command._options import (
     Regressors,
     Resume,
     Separator,
+    Series,
     Shortest,
     TableOutput,
     Zone,
@@ -111,14 +117,20 @@ def fit(
     data: DataOrFolder,
     time: Annotated[str | None, column("Column of times; guessed if absent.")] = None,
     target: Annotated[str | None, column("Column to model; guessed if absent.")] = None,
+    by: By = [],  # noqa: B006
     kernel: Kernel = None,
     likelihood: Likelihood = "gaussian",
     inducing: Inducing = "auto",
     regressor: Regressors = [],  # noqa: B006
     holidays: Holidays = [],  # noqa: B006
+    event: Events = [],  # noqa: B006
+    floor: Floor = None,
+    cap: Cap = None,
+    keep_outliers: KeepOutliers = False,
     exposure: Annotated[str | None, column("Column of exposures (counts).")] = None,
     trials: Annotated[str | None, column("Column of trials (binomial).")] = None,
     noise_variance: Annotated[str | None, column("Column of known variances (gaussian).")] = None,
+    weights: Annotated[str | None, column("Column of how often each row counts.")] = None,
     lower: Annotated[str | None, column("Column of lower limits where TARGET is empty.")] = None,
     upper: Annotated[str | None, column("Column of upper limits where TARGET is empty.")] = None,
     sep: Separator = None,
@@ -150,13 +162,16 @@ def fit(
     joined = join(data, distributed, coordinator, process, processes)
     target_file = model_beside(data) if output is None else output
     check_path(target_file, never=TABLES)
-    extras = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+    extras = {"exposure": exposure, "trials": trials}
+    extras |= {"noise_variance": noise_variance, "weights": weights}
     columns: dict[str, Any] = {name: column for name, column in extras.items() if column}
     limits = [name for name in (lower, upper) if name]
     file: Any
     if data.is_dir():
         if limits:
             raise ValueError("--lower and --upper are for files; a folder is summed up")
+        if by:
+            raise ValueError("--by is for files; the rows of a folder are one series")
         file = ParquetFolder(data)
         if kernel is None and shortest is None:
             raise ValueError("for a folder give --kernel, or --shortest to have one chosen")
@@ -170,14 +185,19 @@ def fit(
     else:
         file = open_table(data, Writing(sep, decimal, date_format, zone))
         time, target = choose_columns(file, time, target)
-        table = read_columns(file, time, [target, *columns.values(), *limits, *regressor])
+        table = read_columns(file, time, [target, *columns.values(), *limits, *regressor], by)
         columns |= {"limits": (lower, upper)} if limits else {}
+        columns |= {"by": by} if by else {}
     forecaster = sg.Forecaster(
         kernel,
         likelihood,
         inducing=_inducing(inducing),
         regressors=regressor,
         holidays=[tuple(text.split(":", 1)) if ":" in text else text for text in holidays],
+        events=[_event(text) for text in event],
+        robust=not keep_outliers,
+        floor=floor,
+        cap=cap,
     )
     # With options of its own a forecaster does not compare models.
     options: dict[str, Any] = {} if max_steps is None else {"max_steps": max_steps}
@@ -199,14 +219,14 @@ def fit(
     if not joined.speaks:
         joined.leave()
         return
-    result = forecaster.posterior.fit_result
+    result = None if by else forecaster.posterior.fit_result
     # What the report says too; where nothing was optimised, the time since the table was read.
     seconds = result.total_seconds if result else clock.perf_counter() - began
     remember_layout(forecaster, file.layout)
     forecaster.save(target_file)
     joined.leave()
     _say_done("fitted", facts(forecaster), target_file, seconds, as_json)
-    if was_interrupted(forecaster.posterior):
+    if not by and was_interrupted(forecaster.posterior):
         rest = "" if checkpoint is None else f"; --resume goes on from {checkpoint}"
         raise Interrupted(f"interrupted; the model learned so far is in {target_file}{rest}")
     if checkpoint is not None:
@@ -215,8 +235,19 @@ def fit(
         print(f"stategp: warning: {warning.message}", file=sys.stderr)
     if not as_json:
         name = target_file.name
-        report = "" if data.is_dir() else f"stategp report {name}    "  # of single observations
+        single = not by and not data.is_dir()
+        report = f"stategp report {name}    " if single else ""  # of single observations
         print(f"\nnext: {report}stategp forecast {name} HORIZON", file=sys.stderr)
+
+
+def _event(text: str) -> sg.Event:
+    """sale=2025-03-01,2025-09-01"""
+    name, equals, dates = text.partition("=")
+    if not (name and equals and dates):
+        raise ValueError(
+            f"--event must be a name and dates, sale=2025-03-01,2025-09-01; got {text!r}"
+        )
+    return sg.Event(name, dates.split(","))
 
 
 def _length(text: str | None) -> float | str | None:
@@ -242,6 +273,14 @@ def update(
         bool,
         typer.Option("--refine", help="Learn the hyperparameters again, from where they stand."),
     ] = False,
+    forget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="After so long (90d) rows count 37 % as much."),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Drop rows that are further before the last one (90d)."),
+    ] = None,
     sep: Separator = None,
     decimal: Decimal = None,
     date_format: DateFormat = None,
@@ -258,7 +297,8 @@ def update(
     """
     target_file = model if output is None else output
     writing = Writing(sep, decimal, date_format)
-    said, seconds = run_update(model, data, writing, target_file, refine=refine)
+    options = {"refine": refine, "forget": _length(forget), "window": _length(window)}
+    said, seconds = run_update(model, data, writing, target_file, **options)
     _say_done("updated", said, target_file, seconds, as_json)
 
 
@@ -268,6 +308,7 @@ def predict(
     times: Annotated[
         Path, typer.Argument(metavar="TIMES", help="CSV or Parquet file with the times.")
     ],
+    series: Series = [],  # noqa: B006
     level: Levels = [0.95],  # noqa: B006
     function: Annotated[
         bool,
@@ -281,7 +322,7 @@ def predict(
 ) -> None:
     """Predict the mean and intervals at given times."""
     check_table_path(output)
-    forecaster = load_forecaster(model)
+    forecaster = load_forecaster(model, series)
     fitted, axis = forecaster.fitted, forecaster.fitted.axis
     file = open_table(times, Writing(sep, decimal, date_format, axis.zone, axis.layout))
     extras = [column for column in fitted.extras.values() if column in file.names]
@@ -308,13 +349,14 @@ def forecast(
         str | None, typer.Option(metavar="LENGTH", help="Time step; by default that of the data.")
     ] = None,
     future: Future = None,
+    series: Series = [],  # noqa: B006
     level: Levels = [0.95],  # noqa: B006
     output: TableOutput = None,
     as_json: Json = False,
 ) -> None:
-    """Predict beyond the end of the data."""
+    """Predict beyond the end of the data; of many series, for all or for one (--series)."""
     check_table_path(output)
-    forecaster = load_forecaster(model)
+    forecaster = load_forecaster(model, series, many=True)
     step = None if every is None else length_of(forecaster, every)
     length, known = length_of(forecaster, horizon), future_of(forecaster, future)
     table = forecaster.forecast(length, every=step, future=known, levels=level)
@@ -332,6 +374,7 @@ def plot(
         ),
     ] = "series",
     future: Future = None,
+    series: Series = [],  # noqa: B006
     output: Output = None,
 ) -> None:
     """Draw a figure (PNG, PDF or SVG)."""
@@ -347,7 +390,7 @@ def plot(
         raise ValueError(f"--what must be one of {', '.join(drawn)}, got {what!r}")
     path = model.with_suffix(".png") if output is None else output
     check_path(path, (".png", ".pdf", ".svg"))
-    forecaster = load_forecaster(model)
+    forecaster = load_forecaster(model, series)
     length, known = length_of(forecaster, horizon), future_of(forecaster, future)
     figure = drawn[what](forecaster.story(horizon=length, future=known))
     with replacing(path) as file:
@@ -357,12 +400,16 @@ def plot(
 
 @app.command()
 def report(
-    model: Model, horizon: Horizon = None, future: Future = None, output: Output = None
+    model: Model,
+    horizon: Horizon = None,
+    future: Future = None,
+    series: Series = [],  # noqa: B006
+    output: Output = None,
 ) -> None:
     """Write a report as a single HTML file, with zoomable figures, that works offline."""
     path = model.with_suffix(".html") if output is None else output
     check_path(path, (".html", ".htm"))
-    forecaster = load_forecaster(model)
+    forecaster = load_forecaster(model, series)
     length, known = length_of(forecaster, horizon), future_of(forecaster, future)
     forecaster.report(path, horizon=length, future=known)
     print(path)
@@ -388,7 +435,7 @@ def describe(
         with rows_of(content):
             described = describe_table(table, time, target)
     else:
-        described = facts(load_forecaster(file))
+        described = facts(load_forecaster(file, many=True))
     if as_json:
         print(json.dumps(described))
     else:

@@ -26,20 +26,24 @@ class CsvFile:
         self.layout: str | None = None  # of its dates, where that was a choice
         self.kept: np.ndarray | None = None  # the rows that are not empty, if some are
 
-    def read(self, time: str, numbers: Iterable[str]) -> Any:
-        """A pyarrow table of one column of times, and columns of numbers."""
+    def read(self, time: str, numbers: Iterable[str], labels: Iterable[str] = ()) -> Any:
+        """A pyarrow table of one column of times, columns of numbers, and texts (`labels`)."""
         import pyarrow
 
-        wanted = list(dict.fromkeys([time, *numbers]))
+        wanted, named = list(dict.fromkeys([time, *numbers, *labels])), list(labels)
         check_names(self.path, self.names, wanted)
-        raw = self._raw(wanted, self._texts_from_the_start(wanted, time))
+        raw = self._raw(wanted, [*self._texts_from_the_start(wanted, time), *named])
         again = [name for name in wanted if self._better_as_text(raw[name], name == time)]
         if again:
             texts = self._raw(again, again)
             raw = {name: texts.get(name, column) for name, column in raw.items()}
         raw = self._without_empty_rows(raw)
         times = {time: self._times(time, raw[time])}
-        others = {name: self._numbers(name, raw[name]) for name in wanted if name != time}
+        others = {
+            name: raw[name] if name in named else self._numbers(name, raw[name])
+            for name in wanted
+            if name != time
+        }
         return pyarrow.table(times | others)
 
     def row(self, index: int) -> str:

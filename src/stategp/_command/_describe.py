@@ -6,12 +6,21 @@ import numpy as np
 
 from stategp._command._tables import span_in_words
 from stategp._durations import describe
-from stategp._forecasting import TimeAxis, as_frame, default_kernel, number_column, time_column
+from stategp._forecasting import (
+    TimeAxis,
+    as_frame,
+    number_column,
+    plan_in_words,
+    shown_key,
+    time_column,
+)
 from stategp._story import user_units
 
 
 def facts(forecaster: Any) -> dict[str, Any]:
     """A summary of a fitted forecaster, as plain values."""
+    if forecaster.panel is not None:
+        return _facts_of_many(forecaster.panel)
     fitted = forecaster.fitted
     posterior, axis = fitted.posterior, fitted.axis
     x = user_units(posterior.data.x[[0, -1]], posterior.data.origin, 2)
@@ -34,6 +43,21 @@ def facts(forecaster: Any) -> dict[str, Any]:
         if sentences:
             described[name] = "; ".join(sentences)
     return described
+
+
+def _facts_of_many(panel: Any) -> dict[str, Any]:
+    failed = [
+        f"{shown_key(key)}: {problem}"
+        for key, problem in zip(panel.keys, panel.problems, strict=True)
+        if problem
+    ]
+    described = {
+        "target": panel.form.target,
+        "time": panel.form.time,
+        "told apart by": ", ".join(panel.form.by),
+        "series": len(panel.keys),
+    }
+    return described | ({"could not be fitted": "; ".join(failed)} if failed else {})
 
 
 def describe_table(content: Any, time: str, target: str) -> dict[str, Any]:
@@ -66,7 +90,7 @@ def describe_table(content: Any, time: str, target: str) -> dict[str, Any]:
             f"{v:.6g}" for v in (values.min(), np.median(values), values.max())
         ),
         "looks like": _looks_like(values, whole),
-        "default kernel": default_kernel(x[seen], values, axis.dates),
+        **plan_in_words(x[seen], values, axis),
     }
 
 
@@ -77,4 +101,4 @@ def _looks_like(values: np.ndarray, whole: bool) -> str:
         return "counts: --likelihood poisson (or negative-binomial)"
     if values.min() > 0 and values.max() > 100 * np.median(values):
         return "positive, with a long tail: --likelihood gamma"
-    return "measurements: --likelihood gaussian (or student-t, if there are outliers)"
+    return "measurements: --likelihood gaussian"

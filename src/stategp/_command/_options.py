@@ -78,6 +78,23 @@ Inducing = Annotated[
         help="Number of inducing points, `auto`, or `data` (one at every input: most accurate).",
     ),
 ]
+By = Annotated[
+    list[str],
+    typer.Option(
+        "--by",
+        metavar="COLUMN",
+        help="Column that tells many series in one table apart (unique_id); may be repeated. Each "
+        "gets a model, all in one file.",
+    ),
+]
+Series = Annotated[
+    list[str],
+    typer.Option(
+        "--series",
+        metavar="KEY",
+        help="Which of many series (`fit --by`): a value for each column that tells them apart.",
+    ),
+]
 Regressors = Annotated[
     list[str],
     typer.Option(
@@ -92,6 +109,26 @@ Holidays = Annotated[
         "--holidays",
         metavar="COUNTRY",
         help="Public holidays, each with an effect: DE, or DE:BY for a state; may be repeated.",
+    ),
+]
+Events = Annotated[
+    list[str],
+    typer.Option(
+        "--event",
+        metavar="NAME=DATES",
+        help="Dates on which something happens, with an effect: sale=2025-03-01,2025-09-01; may be "
+        "repeated.",
+    ),
+]
+Floor = Annotated[
+    float | None,
+    typer.Option(metavar="Y", help="Forecasts keep above it: 0 for what cannot be negative."),
+]
+Cap = Annotated[float | None, typer.Option(metavar="Y", help="Forecasts keep below it.")]
+KeepOutliers = Annotated[
+    bool,
+    typer.Option(
+        "--keep-outliers", help="Take the data as they are; by default outliers get little weight."
     ),
 ]
 Future = Annotated[

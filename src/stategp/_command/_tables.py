@@ -38,10 +38,10 @@ class ParquetFile:
         except (pyarrow.ArrowException, OSError) as error:
             raise ValueError(f"{path} cannot be read as Parquet: {first_line(error)}") from None
 
-    def read(self, time: str, numbers: Iterable[str]) -> Any:
+    def read(self, time: str, numbers: Iterable[str], labels: Iterable[str] = ()) -> Any:
         import pyarrow.parquet
 
-        wanted = list(dict.fromkeys([time, *numbers]))
+        wanted = list(dict.fromkeys([time, *numbers, *labels]))
         check_names(self.path, self.names, wanted)
         return pyarrow.parquet.read_table(self.path, columns=wanted)
 
@@ -116,9 +116,11 @@ def rows_of(file: CsvFile | ParquetFile | ParquetFolder) -> Iterator[None]:
         raise ValueError(message) from None
 
 
-def read_columns(file: CsvFile | ParquetFile, time: str, numbers: Iterable[str]) -> Any:
+def read_columns(
+    file: CsvFile | ParquetFile, time: str, numbers: Iterable[str], labels: Iterable[str] = ()
+) -> Any:
     """A table of these columns; what was assumed in reading is said in one line."""
-    table = file.read(time, numbers)
+    table = file.read(time, numbers, labels)
     if table.num_rows == 0:
         raise ValueError(f"{file.path} has no rows")
     if file.notes:

@@ -3,7 +3,13 @@
 from stategp._data._bundle import Bundle, check_bundle
 from stategp._data._cells import WIDEST, Cells, cut_cells, cut_short_cells
 from stategp._data._compression import Compressed, Waves, compress, divided
-from stategp._data._growing import more_inducing, observe_more
+from stategp._data._growing import (
+    Forgetting,
+    inducing_at_edges,
+    more_inducing,
+    observe_more,
+    summarise_more,
+)
 from stategp._data._observations import (
     AtInducing,
     Column,
@@ -61,6 +67,7 @@ __all__ = [
     "Column",
     "Compressed",
     "Expected",
+    "Forgetting",
     "GaussianSums",
     "Moments",
     "Observations",
@@ -97,6 +104,7 @@ __all__ = [
     "divided",
     "extra_values",
     "has_sums",
+    "inducing_at_edges",
     "inputs_as_given",
     "learns",
     "make_stretches",
@@ -121,6 +129,7 @@ __all__ = [
     "seen_together",
     "summable",
     "summarise_columns",
+    "summarise_more",
     "times_and_places",
     "traced_inputs",
 ]

@@ -1,7 +1,7 @@
 """Observations of many series, kept in few arrays."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,15 @@ class Bundle:
         origins = tuple(0 if data is None else data.origin for data in series)
         return Bundle(np.array(counts, dtype=np.int64), origins, np.stack(columns))
 
+    @staticmethod
+    def joined(bundles: Sequence["Bundle"]) -> "Bundle":
+        """The series of all, in their order."""
+        return Bundle(
+            np.concatenate([bundle.counts for bundle in bundles]),
+            tuple(origin for bundle in bundles for origin in bundle.origins),
+            np.concatenate([bundle.columns for bundle in bundles], axis=1),
+        )
+
     def __len__(self) -> int:
         return len(self.counts)
 
@@ -43,6 +52,11 @@ class Bundle:
         rows = slice(self._ends[number], self._ends[number + 1])
         columns: Any = [np.array(column[rows]) for column in self.columns]
         return Observations(columns[0], columns[1], columns[2], columns[3], self.origins[number])
+
+    def with_series(self, changed: Mapping[int, Observations], count: int) -> "Bundle":
+        """So many series: some as they are given, the others as they were, or without any."""
+        there = [n < len(self) and self.counts[n] > 0 for n in range(count)]
+        return Bundle.of([changed.get(n, self[n] if there[n] else None) for n in range(count)])
 
     def inputs(self, number: int) -> np.ndarray:
         """x of one series as the user has it: integers if they were."""

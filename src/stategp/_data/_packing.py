@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int
 from stategp._data._cells import Cells, padded_cells
 from stategp._data._observations import AtInducing, Observations, distinct_steps
 from stategp._data._views import (
+    ACROSS,
     ORDER,
     Moments,
     Rows,
@@ -26,6 +27,8 @@ from stategp._data._views import (
     to_coefficients,
 )
 from stategp._runtime import (
+    divisible,
+    mesh_of_devices,
     on_device,
     pad_last,
     padded_blocks,
@@ -138,16 +141,19 @@ def pack_rows(
 ) -> tuple[Rows, Float[Array, "blocks block width *latents"]]:
     """Rows of all observations, and of what they point at.
 
-    `on_device`: who fills them; by default the device unless it is a CPU.
+    `on_device`: who fills them; by default the device unless it is a CPU, or one of several, each
+    of which is given its part.
     """
-    on_device = jax.default_backend() != "cpu" if on_device is None else on_device
-    layout = lay_out(cells)
+    layout, mesh = lay_out(cells), mesh_of_devices()
+    large = jax.default_backend() != "cpu" if on_device is None else on_device
+    on_device = large and mesh is None
     used = len(layout.first)
-    if on_device:
-        block = padded_size(-(-used // -(-used * layout.width // _MANY)))
+    if large:
+        block = divisible(padded_size(-(-used // -(-used * layout.width // _MANY))), mesh)
         size = block * -(-used // block)
     else:
-        block = min(CACHED // layout.width, padded_size(used))
+        devices = 1 if mesh is None else mesh.size
+        block = divisible(min(devices * (CACHED // layout.width), padded_size(used)), mesh)
         size = block * padded_blocks(used / block)
     layout = layout.part(0, size)
     x = np.asarray(data.x)
@@ -161,19 +167,23 @@ def pack_rows(
     else:
         picked = _fill_on_host(cells, layout, x, columns)
         stacked = [v if v.ndim == 0 else v.reshape(-1, block, *v.shape[1:]) for v in picked]
-    t, y, extra, weights, guess_rows = (spread_over_devices(v, axis=1) for v in stacked)
-    nodes = cells.nodes()
     counts = np.where(np.arange(size) < used, layout.filled, 0)
+    of_rows = [v.reshape(-1, block) for v in (layout.cell, counts)]
+    cell, filled, t, y, extra, weights, guess_rows = (
+        spread_over_devices(v, mesh, ACROSS) for v in (*of_rows, *stacked)
+    )
+    nodes = cells.nodes()
     packed = Rows(
         cell_nodes=jax.device_put(pad_last(nodes, padded_cells(len(nodes)))),
-        cell=jax.device_put(layout.cell),
-        filled=spread_over_devices(counts.reshape(-1, block), axis=1),
+        cell=cell,
+        filled=filled,
         t=t,
         y=y,
         extra=extra,
         weights=weights,
         total_weight=jax.device_put(np.asarray(np.sum(np.asarray(data.weights)))),
         origin=data.origin,
+        mesh=mesh,
     )
     return packed, guess_rows
 

@@ -52,7 +52,14 @@ class Store:
     def close(self) -> None:
         """Give the disk back; further calls do nothing."""
         Store.opened.pop(self.handle, None)
+        self.close_reader()
         self.file.close()
+
+    def close_reader(self) -> None:
+        """End what reads for programs, if there is such a thing."""
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
 
     def __repr__(self) -> str:
         return "rows on disk"  # the same for the same data

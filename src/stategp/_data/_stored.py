@@ -10,10 +10,10 @@ from stategp._data._observations import Observations, relative_inputs
 from stategp._data._on_stretches import OnStretches, from_end_to_end
 from stategp._data._sample import Sample
 from stategp._data._store import Store
-from stategp._data._stored_rows import Reader, StoredRows, part_shape
+from stategp._data._stored_rows import Reader, StoredRows, part_shape, take_turns
 from stategp._data._stretches import Occupied
 from stategp._data._views import InCells
-from stategp._runtime import mesh_of_processes, one_for_each_process
+from stategp._runtime import mesh_of_devices
 from stategp.likelihoods import Likelihood
 
 
@@ -75,15 +75,15 @@ class Stored(Sampled):
 
     def view(self, likelihood: Likelihood) -> tuple[InCells, np.ndarray]:
         store = self.store
+        store.close_reader()
         store.reader = Reader(store, self.where.number, self.beside[0], likelihood.guess)
         given = [np.asarray(np.nan if value is None else value) for value in self.beside]
-        mesh = mesh_of_processes()
+        mesh = mesh_of_devices()
         view = StoredRows(
             cell_nodes=self.cell_nodes(),
             total_weight=jax.device_put(np.asarray(np.sum(np.asarray(self.weights)))),
             origin=self.origin,
-            handle=one_for_each_process(store.handle, mesh),
-            count=one_for_each_process(store.rows, mesh),
+            turns=take_turns(store, mesh),
             beside=jax.device_put(given),
             own=(self.beside[0] is None, self.beside[1] is None),
             width=store.width,

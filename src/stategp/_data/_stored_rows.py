@@ -1,24 +1,27 @@
 """Rows on disk as inference sees them: every pass reads them, part by part, in bounded memory.
 
-A compiled program asks for a part through a callback, which reads a file and does no more. Where
-there are several processes, each has its own file, and the program adds up what they see.
+A compiled program asks for a part through a callback, which reads a file and does no more; while it
+computes, a thread reads the part that it will ask for next. Where there are several processes, each
+has its own file. Devices of one process take turns with its parts, and the program adds up what all
+of them see.
 """
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
 from stategp._data._packing import CACHED
 from stategp._data._store import Store
 from stategp._data._views import Expected, InCells, Latent, Rows
-from stategp._runtime import PROCESSES
+from stategp._runtime import Seat, add_over_devices, for_each_device
 from stategp.likelihoods import Likelihood
 
 _READ = 2**18  # observations that are read together
@@ -33,20 +36,44 @@ def part_shape(rows: int, width: int) -> tuple[int, int]:
     return (1 if rows <= block else _READ // CACHED), block
 
 
-class Reader(NamedTuple):
+class Reader:
     """What a program needs of a store."""
 
-    store: Store
-    occupied: np.ndarray  # numbers of stretches with observations
-    extra: float | None  # what is read beside y, if it is the same for all
-    guess: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    def __init__(
+        self,
+        store: Store,
+        occupied: np.ndarray,  # numbers of stretches with observations
+        extra: float | None,  # what is read beside y, if it is the same for all
+        guess: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    ):
+        self.store, self.occupied, self.extra, self.guess = store, occupied, extra, guess
+        self.thread = ThreadPoolExecutor(1, "stategp reader")
+        self.waiting: dict[tuple[int, ...], Future[list[np.ndarray]]] = {}  # parts that were read
+
+    def close(self) -> None:
+        """End the thread, which may be reading."""
+        self.thread.shutdown(cancel_futures=True)
+
+    def next(self, part: int, turn: Seat, blocks: int, block: int) -> list[np.ndarray]:
+        """A part; meanwhile the one is read that this device will ask for next.
+
+        After its last that is its first, for the next pass.
+        """
+        found = self.waiting.pop((part, blocks, block), None)
+        after = part + turn.of
+        if after * blocks * block >= self.store.rows:
+            after = turn.number
+        ahead = after, blocks, block
+        if after != part and ahead not in self.waiting:
+            self.waiting[ahead] = self.thread.submit(self.read, *ahead)
+        return self.read(part, blocks, block) if found is None else found.result()
 
     def read(self, part: int, blocks: int, block: int) -> list[np.ndarray]:
         """The cell of each row, how many observations it holds, and their columns."""
         rows = self.store.part(part * blocks * block, blocks * block)
         cell = np.searchsorted(self.occupied, rows.number)
-        filled = rows.filled.reshape(blocks, block)
-        return [cell, filled, *(np.reshape(v, (blocks, block, -1)) for v in rows.columns)]
+        of_rows = [v.reshape(blocks, block) for v in (cell, rows.filled)]
+        return [*of_rows, *(np.reshape(v, (blocks, block, -1)) for v in rows.columns)]
 
     def point(self, part: int, blocks: int, block: int) -> np.ndarray:
         """The values of f that the observations of a part point at."""
@@ -59,14 +86,13 @@ class Reader(NamedTuple):
 class StoredRows(InCells):
     """Observations on disk, in rows of equal width, each row inside one stretch."""
 
-    handle: Int[Array, " processes"]  # of the store of each process
-    count: Int[Array, " processes"]  # of its rows
+    turns: Int[Array, "devices 4"]  # of each device, as `take_turns` gives them
     beside: list[Float[Array, ""]]  # what is read beside y, and weights, where all are equal
     own: tuple[bool, bool] = eqx.field(static=True)  # whether each observation has its own instead
     width: int = eqx.field(static=True)
     part: tuple[int, int] = eqx.field(static=True)  # blocks that are read together, rows of each
     latents: int = eqx.field(static=True)
-    mesh: Mesh | None = eqx.field(static=True)  # of several processes
+    mesh: Mesh | None = eqx.field(static=True)  # of several devices
 
     def expected(
         self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
@@ -87,8 +113,8 @@ class StoredRows(InCells):
         several = () if self.latents == 1 else (self.latents,)
         like = jax.ShapeDtypeStruct((*self.part, self.width, *several), float)
 
-        def look(rows: Rows, handle: Array, part: Array) -> tuple[Latent, Latent]:
-            pointed = jax.pure_callback(partial(_point, *self.part), like, handle, part)
+        def look(rows: Rows, turn: Array, part: Array) -> tuple[Latent, Latent]:
+            pointed = jax.pure_callback(partial(_point, *self.part), like, turn, part)
             return rows.start(likelihood, pointed, shift)
 
         return self._sum(look)
@@ -97,14 +123,12 @@ class StoredRows(InCells):
         """What is known without a pass."""
         return jnp.zeros(()) if likelihood.discrete else jnp.asarray(jnp.inf)
 
-    def _rows(self, handle: Int[Array, ""], part: Int[Array, ""]) -> Rows:
-        blocks, block = self.part
-        number = jax.ShapeDtypeStruct((blocks * block,), int)
-        filled = jax.ShapeDtypeStruct(self.part, int)
+    def _rows(self, turn: Int[Array, "4"], part: Int[Array, ""]) -> Rows:
+        of_row = jax.ShapeDtypeStruct(self.part, int)
         column = jax.ShapeDtypeStruct((*self.part, self.width), float)
-        like = [number, filled, *[column] * (2 + sum(self.own))]
+        like = [of_row, of_row, *[column] * (2 + sum(self.own))]
         read = partial(_read, *self.part)
-        cell, filled, t, y, *rest = jax.pure_callback(read, like, handle, part)
+        cell, filled, t, y, *rest = jax.pure_callback(read, like, turn, part)
         of_each = iter(rest)
         extra, weights = (
             next(of_each) if own else value
@@ -114,47 +138,38 @@ class StoredRows(InCells):
         where = self.cell_nodes, self.total_weight, nowhere
         return Rows(*where, cell, filled, t, y, extra, weights)
 
-    def _sum(self, look: Callable[[Rows, Int[Array, ""], Int[Array, ""]], Any]) -> Any:
+    def _sum(self, look: Callable[[Rows, Int[Array, "4"], Int[Array, ""]], Any]) -> Any:
         """The sum of what is seen of every part, in the stores of all processes."""
-        if self.mesh is None:
-            return self._own_sum(look, self.handle, self.count)
+        return add_over_devices(partial(self._own_sum, look), self.mesh, self.turns, axis=0)
 
-        def all_of_them(handle: Int[Array, " one"], count: Int[Array, " one"]) -> Any:
-            return jax.lax.psum(self._own_sum(look, handle, count), PROCESSES)
-
-        there = PartitionSpec(PROCESSES)
-        everywhere = PartitionSpec()
-        share = jax.shard_map(
-            all_of_them,
-            mesh=self.mesh,
-            in_specs=(there, there),
-            out_specs=everywhere,
-            check_vma=False,  # callbacks do not say what differs between processes
-        )
-        return share(self.handle, self.count)
-
-    def _own_sum(
-        self, look: Callable[..., Any], handle: Int[Array, " one"], count: Int[Array, " one"]
-    ) -> Any:
-        """That of the store of one process."""
+    def _own_sum(self, look: Callable[..., Any], turns: Int[Array, "one 4"]) -> Any:
+        """That of the parts that one device looks at."""
+        (turn,) = turns
+        _, rows, number, of = turn
         blocks, block = self.part
-        parts = -(-count[0] // (blocks * block))
+        parts = -(-rows // (blocks * block))
 
         def see(part: Int[Array, ""]) -> Any:
-            return look(self._rows(handle[0], part), handle[0], part)
+            return look(self._rows(turn, part), turn, part)
 
         like = jax.eval_shape(see, jnp.zeros((), int))
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
 
-        def add(part: Int[Array, ""], total: Any) -> Any:
-            return jax.tree.map(jnp.add, total, see(part))
+        def add(step: Int[Array, ""], total: Any) -> Any:
+            return jax.tree.map(jnp.add, total, see(number + of * step))
 
-        return jax.lax.fori_loop(0, parts, add, nothing)
-
-
-def _read(blocks: int, block: int, handle: Any, part: Any) -> list[np.ndarray]:
-    return Store.opened[int(handle)].reader.read(int(part), blocks, block)
+        return jax.lax.fori_loop(0, -(-(parts - number) // of), add, nothing)
 
 
-def _point(blocks: int, block: int, handle: Any, part: Any) -> np.ndarray:
-    return Store.opened[int(handle)].reader.point(int(part), blocks, block)
+def take_turns(store: Store, mesh: Mesh | None) -> Int[Array, "devices 4"]:
+    """For each device the handle of its store, the rows there, and which of how many it is."""
+    return for_each_device(lambda seat: [store.handle, store.rows, *seat], mesh)
+
+
+def _read(blocks: int, block: int, turn: Any, part: Any) -> list[np.ndarray]:
+    handle, _, *seat = np.asarray(turn).tolist()
+    return Store.opened[handle].reader.next(int(part), Seat(*seat), blocks, block)
+
+
+def _point(blocks: int, block: int, turn: Any, part: Any) -> np.ndarray:
+    return Store.opened[np.asarray(turn).tolist()[0]].reader.point(int(part), blocks, block)

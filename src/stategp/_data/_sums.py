@@ -26,6 +26,7 @@ _PLAIN = ORDER + DEGREES - 1  # of Σ w T_k: as many as a change of reference as
 # observation: few, however close together, have a reference of ordinary size.
 _RIDGE = 0.01
 _HEAVIER = 3.0  # times the weight of the other from which on a reference stays as it is
+_CANCELLED = 1e-6  # of Σ w e² that may be left after a change of reference: ten digits are right
 
 Sum = Callable[[np.ndarray], np.ndarray]  # of a column over the observations of each stretch
 
@@ -61,20 +62,38 @@ class GaussianSums(eqx.Module):
     def of(
         number: np.ndarray, t: np.ndarray, y: np.ndarray, weights: np.ndarray, total: Sum
     ) -> "GaussianSums":
-        """Sums from the mean of each stretch; `number` is that of every observation."""
+        """Sums from the mean of each stretch; `number` is that of every observation.
+
+        Where y is so steep that a later change of reference would cancel most digits of Σ w e²,
+        from a polynomial.
+        """
         weight = total(weights)
         level = total(weights * y) / weight
         level += total(weights * (y - level[number])) / weight  # to the last digit
-        weighted = weights * (y - level[number])
+        excess = y - level[number]
         plain, pull = np.empty((len(weight), _PLAIN)), np.empty((len(weight), ORDER))
         for k, term in enumerate(chebyshev_terms(t, _PLAIN)):
             plain[:, k] = total(weights * term)
             if k < ORDER:
-                pull[:, k] = total(weighted * term)
+                pull[:, k] = total(weights * excess * term)
         reference = np.zeros((len(weight), DEGREES))
         reference[:, 0] = level
-        square = total(weighted * (y - level[number]))
-        return GaussianSums(total(np.ones_like(t)), plain, pull, square, reference)
+        square = total(weights * excess**2)
+        sums = GaussianSums(total(np.ones_like(t)), plain, pull, square, reference)
+        step = sums._step()
+        if not np.any(sums._moved(reference + step).square < _CANCELLED * square):
+            return sums
+        for k, term in enumerate(chebyshev_terms(t, DEGREES)):
+            excess -= step[number, k] * term
+        pull = np.stack([total(weights * excess * k) for k in chebyshev_terms(t, ORDER)], axis=1)
+        return GaussianSums(sums.count, plain, pull, total(weights * excess**2), reference + step)
+
+    def _step(self) -> np.ndarray:
+        """From the reference to the one of least squares."""
+        gram = self._gram(DEGREES)
+        ridge = _RIDGE * (self.weight / self.count)[:, None] * (np.arange(DEGREES) > 0)
+        gram += ridge[:, :, None] * np.eye(DEGREES)
+        return np.asarray(np.linalg.solve(gram, self.pull[:, :DEGREES, None])[..., 0])
 
     @property
     def weight(self) -> np.ndarray:
@@ -95,14 +114,9 @@ class GaussianSums(eqx.Module):
         close = ~kept & (two.weight < _HEAVIER * one.weight)
         if close.any():
             a, b = one._rows(close), two._rows(close)
-            gram = a._gram(DEGREES) + b._gram(DEGREES)
             middle = (a.reference + b.reference) / 2
-            pulls = a._moved(middle).pull + b._moved(middle).pull
-            one_more = (a.weight + b.weight) / (a.count + b.count)
-            ridge = _RIDGE * one_more[:, None] * (np.arange(DEGREES) > 0)
-            gram[:, *np.diag_indices(DEGREES)] += ridge
-            step = np.linalg.solve(gram, pulls[:, :DEGREES, None])[..., 0]
-            reference[close] = middle + step
+            seen = zip(a._moved(middle).columns(), b._moved(middle).columns(), strict=True)
+            reference[close] = middle + GaussianSums(*(x + y for x, y in seen))._step()
         added = [a + b for a, b in zip(self.columns(), other.columns(), strict=True)]
         moved = [sums._moved(reference).columns() for sums in (one, two)]
         for column, mine, theirs in zip(added[:-1], moved[0], moved[1], strict=False):

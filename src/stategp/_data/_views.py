@@ -18,9 +18,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
 from stategp._projection import Combinations
+from stategp._runtime import add_over_devices
 from stategp.likelihoods import Likelihood
 from stategp.parameters import all_parameters
 
@@ -189,34 +191,38 @@ class InCells(View):
         return self.cell_nodes.shape[1]
 
 
+ACROSS = 1  # the axis of blocks along which devices divide rows among them
+
+
 class Rows(InCells):
     """Observations in rows of equal width, each row inside one cell; rows come in blocks.
 
-    Entries of a row beyond those filled repeat the last one and weigh nothing.
+    Entries of a row beyond those filled repeat the last one and weigh nothing. Where there are
+    several devices, each has its part of every block, and what they see is added up.
     """
 
-    cell: Int[Array, " rows"]
+    cell: Int[Array, "blocks block"]
     filled: Int[Array, "blocks block"]
     t: Float[Array, "blocks block width"]  # place in the cell, −1 to 1
     y: Float[Array, "blocks block width"]
     extra: Float[Array, "..."]  # one number if all are the same
     weights: Float[Array, "..."]
+    mesh: Mesh | None = eqx.field(static=True, default=None)  # of several devices
 
     def only(self, cells: Bool[Array, " cells"]) -> "Rows":
         """The observations in some of the cells; blocks without any cost nothing."""
-        kept = cells[self.cell].reshape(self.filled.shape)
-        filled = jnp.where(kept, self.filled, 0)
+        filled = jnp.where(cells[self.cell], self.filled, 0)
         return eqx.tree_at(lambda rows: rows.filled, self, filled)
 
     def expected(
         self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
     ) -> Expected:
-        return self._expected(likelihood, mean, variance, clip, learn=False)
+        return self._added_up(lambda rows: rows._expected(likelihood, mean, variance, clip, False))
 
     def expected_and_parameters(
         self, likelihood: Likelihood, mean: Latent, variance: Latent, *, clip: bool = False
     ) -> Expected:
-        return self._expected(likelihood, mean, variance, clip, learn=True)
+        return self._added_up(lambda rows: rows._expected(likelihood, mean, variance, clip, True))
 
     def _expected(
         self, likelihood: Likelihood, mean: Latent, variance: Latent, clip: bool, learn: bool
@@ -238,7 +244,7 @@ class Rows(InCells):
         def visit(block: "_Block") -> Any:
             return _block_slopes(likelihood, block, _latent(block))
 
-        return _sum_blocks(self._visit(visit, mean, variance))
+        return self._added_up(lambda rows: _sum_blocks(rows._visit(visit, mean, variance)))
 
     def start(self, likelihood: Likelihood, guess: Any, shift: Latent) -> tuple[Latent, Latent]:
         def visit(block: "_Block", guess: Array) -> Array:
@@ -248,8 +254,11 @@ class Rows(InCells):
             linear = slope + precision * (guess - _interpolate(block.mean, block.t))
             return jnp.stack([_collect(block, part) for part in (linear, precision)])
 
-        back = self._visit(visit, shift, shift, guess)
-        return self._to_nodes(back[:, 0], shift), self._to_nodes(back[:, 1], shift)
+        def look(rows: Rows, guess: Array) -> tuple[Latent, Latent]:
+            back = rows._visit(visit, shift, shift, guess)
+            return rows._to_nodes(back[:, 0], shift), rows._to_nodes(back[:, 1], shift)
+
+        return self._added_up(look, guess)
 
     def summed(
         self, function: Callable[[Array, Array], Float[Array, "kinds block width"]]
@@ -261,15 +270,31 @@ class Rows(InCells):
             return jax.lax.map(lambda part: _collect(block, part), values)  # compiled once
 
         nothing = jnp.zeros(self.nodes.size)
-        back = self._visit(visit, nothing, nothing)
-        return jnp.stack([self._to_nodes(back[:, i], nothing) for i in range(back.shape[1])])
+
+        def look(rows: Rows) -> Float[Array, "kinds nodes"]:
+            back = rows._visit(visit, nothing, nothing)
+            return jnp.stack([rows._to_nodes(back[:, i], nothing) for i in range(back.shape[1])])
+
+        return self._added_up(look)
 
     def highest(self, likelihood: Likelihood) -> Float[Array, ""]:
         def visit(block: "_Block") -> Array:
             return jnp.sum(block.weights * likelihood.highest_log_density(block.y, block.extra))
 
         nothing = jnp.zeros(self.nodes.size)
-        return jnp.sum(self._visit(visit, nothing, nothing))
+        return self._added_up(lambda rows: jnp.sum(rows._visit(visit, nothing, nothing)))
+
+    def _added_up(self, look: Callable[..., Any], *more: Array) -> Any:
+        """What is seen of the rows (and of what lies beside them), on whatever devices they are."""
+
+        if self.mesh is None:
+            return look(self, *more)
+
+        def seen(columns: list[Any]) -> Any:
+            own, beside = columns[: len(columns) - len(more)], columns[len(columns) - len(more) :]
+            return look(eqx.tree_at(_columns, self, own), *beside)
+
+        return add_over_devices(seen, self.mesh, [*_columns(self), *more], axis=ACROSS)
 
     def _blocks(self, mean: Latent, variance: Latent) -> "_Block":
         # One number for all is repeated for every block, not for every observation.
@@ -291,13 +316,13 @@ class Rows(InCells):
         """Chebyshev coefficients of a function given at the nodes, for every row."""
         cells = values.reshape(*self.cell_nodes.shape, -1)
         coefficients = jnp.einsum("kj,cjl->clk", to_coefficients(self.order), cells)
-        return coefficients[self.cell].reshape(*self.filled.shape, -1, self.order)
+        return coefficients[self.cell]
 
     def _to_nodes(self, back: Float[Array, "blocks block latents order"], like: Latent) -> Latent:
         """Derivatives in coefficients, row by row → derivatives in values at the nodes."""
         rows = back.reshape(-1, *back.shape[-2:])
         cells = jax.ops.segment_sum(
-            rows, self.cell, num_segments=len(self.cell_nodes), indices_are_sorted=True
+            rows, self.cell.reshape(-1), num_segments=len(self.cell_nodes), indices_are_sorted=True
         )
         return jnp.einsum("kj,clk->cjl", to_coefficients(self.order), cells).reshape(like.shape)
 
@@ -317,6 +342,11 @@ class Rows(InCells):
             return None, jax.lax.cond(seen, visit, lambda *_: nothing, block, *rest)
 
         return jax.lax.scan(step, None, (blocks, *more))[1]
+
+
+def _columns(rows: Rows) -> list[Array]:
+    """What there is of every row."""
+    return [rows.cell, rows.filled, rows.t, rows.y, rows.extra, rows.weights]
 
 
 class _Block(NamedTuple):

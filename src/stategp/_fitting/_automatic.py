@@ -70,13 +70,15 @@ def choose(
     auto: Auto,
     *,
     bound: Bound,
+    scan: Bound | None = None,
     learn: Learn,
     settings: Settings,
 ) -> Any:
     """The posterior with the number of inducing points that the tolerance asks for.
 
     `start` gives the model to begin with, its open lengthscales multiplied by a number. `bound`
-    infers with hyperparameters as they are; `learn` may change them, by the method of `settings`.
+    infers with hyperparameters as they are, `scan` (if given) does so where nothing is learned with
+    as many inducing points; `learn` may change them, by the method of `settings`.
     """
     allowed = auto.tolerance * float(np.sum(np.asarray(data.weights))) / 1000
     grid = _Grid(data)
@@ -87,7 +89,7 @@ def choose(
     history: list[tuple[int, float]] = []
     smallest = _FEWEST  # fewer were found wanting
     try:
-        first = model = best_scale(start, grid, bound)
+        first = model = best_scale(start, grid, scan or bound)
         checks = _Checks(model, data, grid, bound)
         count = checks.enough(grid.clip(_per_lengthscale(model, data)), allowed)
         while True:

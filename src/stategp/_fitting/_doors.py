@@ -33,10 +33,12 @@ def observations(
     show: Progress,
     *,
     in_batches: bool = False,
+    stretches: Stretches | None = None,
 ) -> Observations:
     """From x and y, or from a summary or a stream in the place of both.
 
-    `in_batches`: single observations will be asked for.
+    `in_batches`: single observations will be asked for. `stretches`: those of a stream that states
+    none, by default made for the kernel.
     """
     if not isinstance(x, Summary | Stream):
         if y is None:
@@ -51,7 +53,7 @@ def observations(
             door = "sg.summarise" if isinstance(x, Summary) else "sg.stream"
             raise ValueError(f"{name} is a part of the {kind}: give it to {door} instead")
     if isinstance(x, Stream):
-        stretches = x.stretches or _stretches_for(model, *x.ends())
+        stretches = x.stretches or stretches or _stretches_for(model, *x.ends())
         if in_batches and jax.process_count() > 1:
             raise ValueError(
                 "minibatches are drawn by one process, and there are several: leave batch_size "

@@ -11,7 +11,7 @@ from stategp._fitting._mixed import MixedTask
 from stategp._fitting._mixed_choice import choose_mixed, refuse_what_others_take
 from stategp._fitting._settings import Settings
 from stategp._inference import Limits, pseudo_data, search_limits, search_scales, starting_model
-from stategp._models import JointGP
+from stategp._models import JointGP, seen_from
 from stategp._posteriors import JointPosterior
 from stategp._runtime import Progress
 
@@ -37,6 +37,7 @@ def joint_posterior(
     refuse_what_others_take(request.inducing, model)
     options = {"extras": request.extras, "weights": request.weights}
     data = observe(request.x, request.y, model.likelihood, **options)
+    model = seen_from(model, data.origin)
 
     def start(stretch: float) -> JointGP:
         def begin() -> JointGP:

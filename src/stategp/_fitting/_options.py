@@ -3,15 +3,17 @@
 import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, runtime_checkable
 
 import numpy as np
-import optax
 
 from stategp._fitting._automatic import Auto
 from stategp._fitting._locations import Learned
 from stategp._fitting._methods import Method
 from stategp._runtime import Progress
+
+if TYPE_CHECKING:
+    import optax
 
 
 @runtime_checkable
@@ -40,7 +42,7 @@ class ConditionOptions(TypedDict, total=False):
     censored: float | Numbers | None
     weights: float | Numbers | None
     method: MethodName | Method
-    optimiser: Literal["lbfgs", "adam"] | optax.GradientTransformation | None
+    optimiser: "Literal['lbfgs', 'adam'] | optax.GradientTransformation | None"
     batch_size: int | None
     step_size: float | Callable[[int], Any] | None
     seed: int

@@ -12,7 +12,7 @@ from stategp._fitting._mixed_choice import choose_mixed, refuse_what_others_take
 from stategp._fitting._settings import Settings
 from stategp._fitting._task import check_noise
 from stategp._inference import Limits, outputs_limits, outputs_scales, starting_outputs
-from stategp._models import GP, MultiOutputGP
+from stategp._models import GP, MultiOutputGP, seen_from
 from stategp._posteriors import MultiOutputPosterior
 from stategp._runtime import Progress
 from stategp.kernels import Matern32
@@ -53,6 +53,7 @@ def outputs_posterior(
         extras=request.extras,
         weights=request.weights,
     )
+    model = seen_from(model, seen.data.origin)
 
     def start(stretch: float) -> MultiOutputGP:
         opened: MultiOutputGP = request.open(model, lambda: starting_outputs(model, seen, stretch))
@@ -83,10 +84,12 @@ def outputs_posterior(
 
 
 def guess_rows(model: MultiOutputGP, seen: Outputs) -> np.ndarray:
-    """What each observation says of f, in the order of the rows."""
-    guess = np.zeros(len(seen.places))
+    """What each observation says of f, in the order of the rows; of several functions, columns."""
+    guess = np.zeros((len(seen.places), model.functions))
     for number, data in enumerate(seen.series):
         if data is not None:
             columns = np.asarray(data.y), np.asarray(data.extra)
-            guess[seen.places == number] = model.likelihoods[number].guess(*columns)
-    return guess
+            likelihood, mine = model.likelihoods[number], seen.places == number
+            told = likelihood.guess(*columns).reshape(-1, likelihood.latents)
+            guess[mine, : likelihood.latents] = told
+    return guess if model.functions > 1 else guess[:, 0]

@@ -4,6 +4,7 @@ import dataclasses
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,16 @@ from stategp._fitting._deep import DeepTask, observe_outputs
 from stategp._fitting._doors import observations, refuse_sums
 from stategp._fitting._joint import joint_posterior
 from stategp._fitting._locations import Learned, learn_locations, place_learned
-from stategp._fitting._methods import find_method
+from stategp._fitting._methods import Natural, find_method
 from stategp._fitting._outputs import outputs_posterior
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import Settings, choose_settings
 from stategp._fitting._space_time import space_time_posterior
 from stategp._fitting._task import check_noise
 from stategp._inference import (
+    FEW,
     ChainSites,
+    Collapsed,
     FitResult,
     Sight,
     TooFastError,
@@ -44,14 +47,16 @@ from stategp._models import GP, AdditiveGP, DeepGP, JointGP, MultiOutputGP, Spac
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
 from stategp._runtime import (
     Progress,
+    exchanged,
     finishing_compilations,
     in_step,
     make_room,
+    mesh_of_devices,
     on_device,
-    on_this_process,
+    on_one_device,
     refuse_traced,
 )
-from stategp.parameters import Parameter, map_parameters
+from stategp.parameters import Parameter, map_parameters, to_vector
 
 
 class NotConvergedWarning(UserWarning):
@@ -143,13 +148,32 @@ def _series(model: GP, request: Request, settings: Settings, show: Progress) -> 
     data = observations(model, *given, show, in_batches=in_batches)
     model = seen_from(model, data.origin)
     if not isinstance(data, Stored):
-        return _of_series(model, data, request, settings, show)
+        if mesh_of_devices() is None or isinstance(data, OnStretches) or len(data) < FEW:
+            return _of_series(model, data, request, settings, show)
+        _check_the_same(model, data)
+        with in_step():
+            alone: Posterior = on_one_device(_of_series(model, data, request, settings, show))
+        return alone
     try:
         with in_step():
             posterior = _of_series(model, data, request, settings, show)
     finally:
         left = data.released()
-    return dataclasses.replace(on_this_process(posterior), data=left)
+    return dataclasses.replace(on_one_device(posterior), data=left)
+
+
+def _check_the_same(model: GP, data: Observations) -> None:
+    """Refuse rows that are to be divided among processes unless all have been given the same."""
+    told = exchanged(fingerprint((model, data)).encode())
+    for process, other in enumerate(told):
+        if other != told[0]:
+            raise ValueError(
+                f"process {process} was given another model, x or y than process 0, and they are "
+                f"to divide the {len(data):,} rows of x and y among them: give all processes the "
+                "same, or a stream of which each reads its share (sg.stream); to fit another "
+                "series in each, keep it there with "
+                "jax.config.update('jax_default_device', jax.local_devices()[0])"
+            )
 
 
 def _check_method(model: GP, data: Observations, settings: Settings) -> None:
@@ -208,18 +232,28 @@ def _with_chosen_inducing(
         previous.append(posterior)
         return posterior
 
-    def bound(model: GP, locations: np.ndarray) -> float:
+    def bound(model: GP, locations: np.ndarray, *, alone: bool = False) -> float:
         show.note(f"checking {len(locations)} inducing points, ")
         padded = fill_up(model, data, locations)
         # Where there are several optima, bounds are compared at the same one.
         several = bool(previous) and not model.likelihood.log_concave
         warm = warm_start(model, data, previous[-1] if several else None, padded)
+        inducing = on_device(padded)
+        # What the search for hyperparameters has compiled, or will, finds q as well.
+        shared = type(settings.method) is Natural and not model.likelihood.conjugate
         try:
-            return float(infer(model, data, on_device(padded), warm).q.elbo)
+            if shared and len(to_vector(model)) and not alone:
+                found = Collapsed(model, data, inducing, warm).settled(to_vector(model))
+            else:
+                found = infer(model, data, inducing, warm)
+            return float(found.q.elbo)
         except TooFastError:  # for a summary
             return float("nan")
 
-    chosen: Posterior = choose(start, data, auto, bound=bound, learn=learn, settings=settings)
+    chosen: Posterior = choose(
+        start, data, auto, bound=bound, scan=partial(bound, alone=True), learn=learn,
+        settings=settings,
+    )  # fmt: skip
     return chosen
 
 

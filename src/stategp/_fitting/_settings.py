@@ -3,14 +3,15 @@
 import dataclasses
 import enum
 import functools
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-import optax
 
 from stategp._arguments import positive_number, whole_number
 
 if TYPE_CHECKING:
+    import optax
+
     from stategp._fitting._method import Method
     from stategp._inference import Keeper
 
@@ -28,7 +29,7 @@ class Settings:
     """A method, and what it is told."""
 
     method: "Method"
-    optimiser: optax.GradientTransformation | None  # None: L-BFGS
+    optimiser: "optax.GradientTransformation | None"  # None: L-BFGS
     batch_size: int | None
     step_size: Callable[[int], Any]
     starts: int
@@ -110,19 +111,21 @@ def _default_steps(lbfgs: bool) -> int:
 
 def _as_schedule(step_size: Any, steps: int) -> Callable[[int], Any]:
     if step_size is None:
-        return optax.cosine_decay_schedule(0.1, steps, alpha=0.05)
+        return lambda number: 0.005 + 0.095 * math.cos(math.pi / 2 * min(number / steps, 1.0)) ** 2
     if callable(step_size):
         return step_size
     if positive_number("step_size", step_size) > 1:
         raise ValueError(f"step_size must lie in (0, 1], got {step_size}")
-    return optax.constant_schedule(step_size)
+    return lambda number: step_size
 
 
-def _as_optimiser(optimiser: Any, steps: int) -> optax.GradientTransformation | None:
+def _as_optimiser(optimiser: Any, steps: int) -> "optax.GradientTransformation | None":
     if isinstance(optimiser, str) and optimiser == "lbfgs":
         return None
     if isinstance(optimiser, str) and optimiser == "adam":
         return _adam(steps)
+    import optax  # slow to import
+
     if not isinstance(optimiser, optax.GradientTransformation):
         raise ValueError(
             f"optimiser must be 'lbfgs', 'adam' or an Optax optimiser, got {optimiser!r}"
@@ -131,6 +134,8 @@ def _as_optimiser(optimiser: Any, steps: int) -> optax.GradientTransformation | 
 
 
 @functools.lru_cache(maxsize=16)
-def _adam(steps: int) -> optax.GradientTransformation:
+def _adam(steps: int) -> "optax.GradientTransformation":
     """The same object for the same settings, so that nothing compiles twice."""
+    import optax  # slow to import
+
     return optax.adam(optax.cosine_decay_schedule(0.03, steps, alpha=0.03))

@@ -2,20 +2,26 @@
 
 import dataclasses
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stategp._data import (
+    Forgetting,
     Observations,
     OnStretches,
     Summarised,
+    Summary,
+    inducing_at_edges,
     more_inducing,
     observe_more,
     place_inducing,
+    summarise_more,
 )
 from stategp._fitting._automatic import as_auto
-from stategp._fitting._methods import find_method
+from stategp._fitting._doors import observations
+from stategp._fitting._extending import extend
+from stategp._fitting._methods import Natural, find_method
 from stategp._fitting._requests import warm_start, warn_unless_converged
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import choose_settings
@@ -23,6 +29,7 @@ from stategp._fitting._task import check_noise, with_result
 from stategp._models import GP
 from stategp._posteriors import Posterior
 from stategp._runtime import Progress, finishing_compilations, make_room, refuse_traced
+from stategp._streams import Stream
 
 _USUAL = {
     "optimiser": None,
@@ -31,45 +38,51 @@ _USUAL = {
     "starts": 1,
     "seed": 0,
     "max_steps": None,
-    "tolerance": None,
 }
+_CLOSE = (
+    1e-18  # nats per observation that q still moves at the end: digits cost few steps from here
+)
 
 
 def update(
     posterior: Posterior,
     x_new: Any,
-    y_new: Any,
+    y_new: Any = None,
     *,
     refine: Any = False,
     inducing: Any = None,
     weights: Any = None,
+    forget: Any = None,
+    window: Any = None,
     method: Any = None,
     progress: Any = None,
     **extras: Any,
 ) -> Posterior:
     """`posterior.update`, whose documentation says what it does."""
     began = time.perf_counter()
-    _check(posterior, refine, method)
-    likelihood = posterior.model.likelihood
-    data, new = observe_more(
-        posterior.data, x_new, y_new, likelihood, extras=extras, weights=weights
-    )
-    if len(new) == 0 and inducing is None and not refine:
+    _check(posterior, x_new, refine, method)
+    show = Progress.of(progress)
+    grown = _grown(posterior, x_new, y_new, weights, Forgetting.of(forget, window), extras, show)
+    data, new = grown.data, grown.new
+    if (new is None or len(new) == 0) and inducing is None and not refine:
         return posterior
-    locations = _locations(posterior, data, new, inducing)
+    locations = _locations(posterior, grown, inducing)
     settings = choose_settings(
         lambda regime: find_method(posterior.model, method or "natural", regime),
         stochastic=False,
+        tolerance=None if refine or method is not None else _CLOSE,
         **_USUAL,
     )
     check_noise(posterior.model, data.extra)
     settings.method.check(posterior.model, data)
-    show = Progress.of(progress)
     make_room()
     try:
         with finishing_compilations():
             task = SeriesTask.of(posterior.model, data, locations, settings, show)
-            found = _found(posterior, task, data, locations, refine)
+            quick = grown.only_more and not refine and isinstance(settings.method, Natural)
+            found = extend(posterior, task, new) if quick and new is not None else None
+            if found is None:
+                found = _found(posterior, task, data, locations, refine)
     finally:
         show.close()
     warn_unless_converged(found.fit_result)
@@ -80,6 +93,45 @@ def update(
         return found
     result = dataclasses.replace(found.fit_result, total_seconds=time.perf_counter() - began)
     return dataclasses.replace(found, fit_result=result)
+
+
+class _Grown(NamedTuple):
+    """What there was and what has come."""
+
+    data: Observations  # all that counts
+    new: Observations | None
+    only_more: bool  # the old observations are there as they were
+
+
+def _grown(
+    posterior: Posterior,
+    x: Any,
+    y: Any,
+    weights: Any,
+    forgetting: Forgetting,
+    extras: dict[str, Any],
+    show: Progress,
+) -> _Grown:
+    old, likelihood = posterior.data, posterior.model.likelihood
+    if isinstance(x, Summary | Stream):
+        # Checks that nothing is given beside it, and reads a stream.
+        stretches = old.stretches if isinstance(old, Summarised) else None
+        given = observations(posterior.model, x, y, extras, weights, show, stretches=stretches)
+        x = given.summary if isinstance(given, Summarised) else None
+    elif y is None:
+        raise ValueError("y_new is missing: give x_new and y_new")
+    if not isinstance(old, Summarised):
+        data, new = observe_more(
+            old, x, y, likelihood, extras=extras, weights=weights, forgetting=forgetting
+        )
+        return _Grown(data, new, not forgetting)
+    if forgetting:
+        raise ValueError(
+            "sums of observations do not tell old ones from new ones, so that none can be "
+            "forgotten: add the summaries of the time that is to count, and call sg.condition"
+        )
+    together, added = summarise_more(old, x, y, likelihood, extras=extras, weights=weights)
+    return _Grown(together, added, False)
 
 
 def _found(
@@ -94,7 +146,7 @@ def _found(
     return found
 
 
-def _check(posterior: Posterior, refine: Any, method: Any) -> None:
+def _check(posterior: Posterior, x_new: Any, refine: Any, method: Any) -> None:
     refuse_traced("the posterior", posterior)
     if not isinstance(refine, bool | np.bool_):
         raise ValueError(f"refine must be True or False, got {refine!r}")
@@ -103,16 +155,17 @@ def _check(posterior: Posterior, refine: Any, method: Any) -> None:
             "a posterior with regressors, holidays or events is updated by its Forecaster: "
             "forecaster.update(frame)"
         )
-    if isinstance(posterior.data, OnStretches):
+    summed = isinstance(posterior.data, Summarised)
+    if isinstance(posterior.data, OnStretches) and not summed:
         raise ValueError(
-            f"this posterior is that of a {posterior.data.source}, which does not hold the "
-            "observations that an update needs beside the new ones: "
-            + (
-                "add the summaries (summary + sg.summarise(…)) and call sg.condition"
-                if isinstance(posterior.data, Summarised)
-                else "call sg.condition with a stream of all rows"
-            )
-            + ", or follow new ones with posterior.filter()"
+            f"this posterior is that of a {posterior.data.source} of rows that had to be read one "
+            "by one, and does not hold them: call sg.condition with a stream of all rows, or "
+            "follow new ones with posterior.filter()"
+        )
+    if isinstance(x_new, Summary | Stream) and not summed:
+        raise ValueError(
+            f"this posterior holds its observations one by one, and a {type(x_new).__name__} "
+            "cannot be added to them: give x_new and y_new, or begin with a summary of the old ones"
         )
     if method is None and not posterior.is_bound:
         raise ValueError(
@@ -121,9 +174,8 @@ def _check(posterior: Posterior, refine: Any, method: Any) -> None:
         )
 
 
-def _locations(
-    posterior: Posterior, data: Observations, new: np.ndarray, inducing: Any
-) -> np.ndarray:
+def _locations(posterior: Posterior, grown: _Grown, inducing: Any) -> np.ndarray:
+    data, new, old = grown.data, grown.new, posterior.data
     if inducing is not None:
         if as_auto(inducing) is not None:
             raise ValueError(
@@ -132,4 +184,13 @@ def _locations(
             )
         return place_inducing(inducing, data)
     present = np.asarray(posterior.relative_inducing)
-    return more_inducing(present, np.asarray(posterior.data.x), new)
+    if new is None:
+        return present
+    if isinstance(data, Summarised):
+        assert isinstance(old, Summarised)
+        assert isinstance(new, Summarised)
+        return inducing_at_edges(present, old, new, data)
+    locations = more_inducing(present, np.asarray(old.x), np.asarray(new.x))
+    # Where the first observations have been forgotten, one state before the others is enough.
+    first = int(np.searchsorted(locations, float(data.x[0]), side="right")) - 1
+    return locations if grown.only_more else locations[max(first, 0) :]

@@ -14,7 +14,6 @@ from stategp._forecasting._calendar import Occasion
 from stategp._forecasting._cautions import ForecastWarning
 from stategp._forecasting._choosing import Choice
 from stategp._forecasting._date_texts import read_dates
-from stategp._forecasting._defaults import default_kernel
 from stategp._forecasting._design import Design, Scaling
 from stategp._forecasting._effects import Effect, Event, Holidays
 from stategp._forecasting._fitted import Fitted
@@ -22,6 +21,7 @@ from stategp._forecasting._forecaster import Forecaster
 from stategp._forecasting._frames import (
     as_frame,
     clock_times,
+    is_frame,
     number_column,
     text_series,
     time_column,
@@ -38,6 +38,7 @@ from stategp._forecasting._long import (
 from stategp._forecasting._long_answers import Answer, after, answer_frame, asked_rows, each_ahead
 from stategp._forecasting._number_texts import looks_like_number, read_numbers
 from stategp._forecasting._panel import Light, Panel, check_panel
+from stategp._forecasting._plan import plan_in_words
 from stategp._forecasting._reading import LongForm, Raw, read_pairs, read_series
 from stategp._forecasting._rolling import cross_validate
 from stategp._forecasting._scores import (
@@ -52,6 +53,7 @@ from stategp._forecasting._scores import (
     usual_season,
 )
 from stategp._forecasting._sources import Source
+from stategp._forecasting._updating import NEW, known_series, lengths, more_of_each
 
 allow(Choice, Fitted, LongForm, TimeAxis, answers=(Forecaster,))
 allow(Bundle, Joint, Light, Panel)
@@ -59,6 +61,7 @@ check_when_read({Bundle: check_bundle, Panel: check_panel})
 allow(Effect, Event, Holidays, Design, Occasion, Scaling)
 
 __all__ = [
+    "NEW",
     "Answer",
     "Effect",
     "Event",
@@ -81,21 +84,25 @@ __all__ = [
     "coverage",
     "cross_validate",
     "crps",
-    "default_kernel",
     "distribution_columns",
     "each_ahead",
     "failure_frame",
     "function_columns",
     "instants_of",
     "interval_score",
+    "is_frame",
+    "known_series",
+    "lengths",
     "long_frame",
     "looks_like_number",
     "mase",
+    "more_of_each",
     "msis",
     "no_columns",
     "normal_columns",
     "number_column",
     "pinball",
+    "plan_in_words",
     "read_dates",
     "read_long",
     "read_numbers",

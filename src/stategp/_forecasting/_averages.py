@@ -46,6 +46,22 @@ class Part(NamedTuple):
         return self.deviation * self.scale.slope(self.value(z))
 
 
+def average_of(parts: Iterable[Part]) -> "Average":
+    """Their average, kept positive where log y is one of the scales."""
+    parts = list(parts)
+    scales = kept_positive([part.scale for part in parts])
+    return Average(
+        tuple(part._replace(floor=scale.floor) for part, scale in zip(parts, scales, strict=True))
+    )
+
+
+def kept_positive(scales: list[Scale]) -> list[Scale]:
+    """The scales of models together: y itself is cut off at zero beside log y."""
+    if Scale(log=True) not in scales:
+        return scales
+    return [Scale(floor=0.0) if scale == Scale() else scale for scale in scales]
+
+
 class Average(NamedTuple):
     """The distribution of y at every point, each on its own."""
 

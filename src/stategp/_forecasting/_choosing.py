@@ -1,15 +1,18 @@
 """The default forecaster: candidate models are fitted, and weighed by how likely they make y."""
 
 import math
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from stategp._data import Observations
-from stategp._forecasting._averages import Average, Part
+from stategp._forecasting._averages import Average, Part, average_of, kept_positive
 from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._candidates import Candidate
 from stategp._forecasting._changes import surprise, with_changes
-from stategp._forecasting._learning import Series, learn, noise_of
+from stategp._forecasting._learning import Learned, Series, learn, noise_of, tracked
+from stategp._forecasting._origins import STEPS, recalibrations
 from stategp._forecasting._scales import Scale
 from stategp._posteriors import Posterior
 
@@ -33,6 +36,7 @@ class Choice(NamedTuple):
     floor: float | None = None
     cap: float | None = None
     lately: float = 1.0  # the variance of the latest errors, in units of what the model expects
+    ahead: tuple[float, ...] = ()  # logarithms of the same, from origins within the data
 
     @property
     def scale(self) -> Scale:
@@ -44,28 +48,38 @@ class Choice(NamedTuple):
 
         A regression with k numbers on n observations leaves errors of (n − k)/n of their variance
         and adds k/n of it. Errors of trends grow with the distance from the data, relative to
-        their length. Soon after the data errors are as large as they were lately.
+        their length. Soon after the data errors are as large as they were lately; and as many steps
+        after it they are as large as they were after origins within the data.
         """
         data = self.posterior.data
-        return widening(data, self.spent, self.lately, x - data.origin)
+        return widening(data, self.spent, self.lately, self.ahead, x - data.origin)
 
 
-def widening(data: Observations, spent: float, lately: float, x: np.ndarray) -> np.ndarray:
+def widening(
+    data: Observations, spent: float, lately: float, ahead: tuple[float, ...], x: np.ndarray
+) -> np.ndarray:
     """The same for x measured from the origin of the data."""
     seen = np.asarray(data.x)
     count, low, high = float(np.sum(data.weights)), float(seen.min()), float(seen.max())
     beyond = np.maximum(np.maximum(low - x, x - high), 0.0)
     spent = min(spent, count / 2)
     known: np.ndarray = 1 + _ESTIMATED * beyond / max(high - low, 1e-300)
-    return known * _ahead(seen, lately, x - high) * (count + spent) / (count - spent)
+    return known * _after(seen, lately, ahead, x - high) * (count + spent) / (count - spent)
 
 
-def _ahead(seen: np.ndarray, lately: float, beyond: np.ndarray) -> np.ndarray:
-    """The variance of the latest errors, which tells less the further one looks ahead."""
-    steps = np.diff(np.unique(seen))
-    step = float(np.median(steps)) if len(steps) else 1.0
-    fading = np.exp(-np.maximum(beyond, 0.0) / (_MEMORY * step))
-    return np.where(beyond > 0, 1 + (lately - 1) * fading, 1.0)
+def _after(
+    seen: np.ndarray, lately: float, ahead: tuple[float, ...], beyond: np.ndarray
+) -> np.ndarray:
+    """The variance of the latest errors, which tells less the further one looks ahead.
+
+    And of those so many steps after origins within the data.
+    """
+    between = np.diff(np.unique(seen))
+    steps = np.maximum(beyond, 0.0) / (float(np.median(between)) if len(between) else 1.0)
+    variance = 1 + (lately - 1) * np.exp(-steps / _MEMORY)
+    if ahead:
+        variance = variance * np.exp(np.interp(steps, STEPS, ahead))
+    return np.where(beyond > 0, variance, 1.0)
 
 
 def weigh(evidences: list[list[float]], best: int) -> list[tuple[float, int, int]]:
@@ -92,17 +106,22 @@ def weigh(evidences: list[list[float]], best: int) -> list[tuple[float, int, int
 
 
 def choose(
-    series: Series, axis: TimeAxis, *, robust: bool = True
+    series: Series, axis: TimeAxis, *, robust: bool = True, options: Any = MappingProxyType({})
 ) -> tuple[tuple[Choice, ...], Series]:
     """The models that matter, the one with the largest weight first; and the series as they see it.
 
     Of y and of log y the first kind of trend is fitted, of the one that makes the data likelier the
     others too. Where the likelier of the first two finds outliers, all is repeated with little
-    weight on them. Where the level changes suddenly, models that know of it are tried.
+    weight on them. Where the level changes suddenly, models that know of it are tried. Options are
+    those of every search for hyperparameters.
     """
+
+    def search(candidate: Candidate, series: Series) -> Learned:
+        return learn(candidate, series, **options)
+
     for turn in range(_TURNS):
         scales = series.candidates()
-        fitted = [[learn(scale[0], series)] for scale in scales]
+        fitted = [[search(scale[0], series)] for scale in scales]
         best = int(np.argmax([models[0].evidence for models in fitted]))
         likelier = fitted[best][0]
         doubting = series.surprised(likelier.expected, likelier.scores) if robust else series
@@ -112,22 +131,24 @@ def choose(
     changed = with_changes(series, axis)
     if changed is not series:
         changing = changed.candidates()
-        again = learn(changing[best][0], changed)
+        again = search(changing[best][0], changed)
         if again.evidence - surprise(changed) > likelier.evidence:
             series, scales = changed, changing
             fitted = [
-                [again if number == best else learn(scale[0], series)]
+                [again if number == best else search(scale[0], series)]
                 for number, scale in enumerate(scales)
             ]
-    fitted[best] += [learn(other, series) for other in scales[best][1:]]
+    fitted[best] += [search(other, series) for other in scales[best][1:]]
+    weighed = weigh([[one.evidence for one in some] for some in fitted], best)
+    models = [fitted[number][place] for _, number, place in weighed]
     chosen = []
-    for weight, number, place in weigh([[one.evidence for one in some] for some in fitted], best):
-        model = fitted[number][place]
+    calibrated = recalibrations([tracked(model, series) for model in models])
+    for (weight, _, _), model, ahead in zip(weighed, models, calibrated, strict=True):
         about, scale = model.candidate, model.candidate.scale
         chosen.append(
             Choice(
                 weight, model.posterior, about.trend, scale.log, about.spent,
-                scale.floor, scale.cap, lately(model.scores[~series.doubted]),
+                scale.floor, scale.cap, lately(model.scores[~series.doubted]), ahead,
             )
         )  # fmt: skip
     return tuple(chosen), series
@@ -149,7 +170,7 @@ def averaged(choices: tuple[Choice, ...], x: np.ndarray, *, noise: bool = True) 
             variance = variance + float(noise_of(choice.posterior))
         deviation = np.sqrt(np.maximum(variance, 0.0) * choice.widening(x))
         parts.append(Part(choice.weight, choice.log, mean, deviation, choice.floor, choice.cap))
-    return Average(tuple(parts))
+    return average_of(parts)
 
 
 def refuse_extras(extras: dict[str, Any]) -> None:
@@ -166,11 +187,12 @@ def draw(choices: tuple[Choice, ...], seed: int, x: np.ndarray, num_samples: int
     random = np.random.default_rng(seed)
     counts = random.multinomial(num_samples, [choice.weight for choice in choices])
     drawn = []
-    for number, (choice, count) in enumerate(zip(choices, counts, strict=True)):
+    scales = kept_positive([choice.scale for choice in choices])
+    for number, (choice, count, scale) in enumerate(zip(choices, counts, scales, strict=True)):
         posterior = choice.posterior
         centre = np.asarray(posterior.predict_f(x)[0])
         functions = np.asarray(posterior.sample_f(seed + number, x, int(count)))
         noise = math.sqrt(float(noise_of(posterior))) * random.standard_normal(functions.shape)
         away = (functions - centre + noise) * np.sqrt(choice.widening(x))
-        drawn.append(choice.scale.backward(centre + away))
+        drawn.append(scale.backward(centre + away))
     return np.concatenate(drawn)

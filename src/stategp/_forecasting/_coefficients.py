@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from stategp._forecasting._design import Design
 
@@ -66,6 +65,7 @@ def with_learned_sizes(
 
 def _best_size(H: np.ndarray, b: np.ndarray, deviations: np.ndarray, inside: np.ndarray) -> float:
     """What the deviations inside a group are multiplied by."""
+    from scipy.optimize import minimize_scalar  # slow to import
 
     def loss(log_size: float) -> float:
         sized = np.where(inside, np.exp(log_size) * deviations, deviations)

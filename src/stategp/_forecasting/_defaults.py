@@ -72,8 +72,6 @@ def _neighbours_correlate(x: np.ndarray, f: np.ndarray, periods: list[float]) ->
     """
     if len(x) < _ENOUGH:
         return False
-    from scipy.stats import spearmanr  # slow to import
-
     start = max(len(x) - _LOOKED_AT, 0)  # neighbours, not a sample
     x, f = x[start:], f[start:]
     scaled = 2 * (x - x[0]) / (x[-1] - x[0] or 1.0) - 1
@@ -85,7 +83,21 @@ def _neighbours_correlate(x: np.ndarray, f: np.ndarray, periods: list[float]) ->
     left = f - design @ np.linalg.lstsq(design, f, rcond=None)[0]
     if np.ptp(left) <= 1e-9 * np.max(np.abs(f)):  # rounding, or nothing at all
         return False
-    return bool(spearmanr(left[1:], left[:-1]).statistic > _CORRELATED)
+    return rank_correlation(left[1:], left[:-1]) > _CORRELATED
+
+
+def rank_correlation(left: np.ndarray, right: np.ndarray) -> float:
+    """Spearman's, NaN if one of the two is constant. (That of scipy.stats is slow to import.)"""
+
+    def ranks(values: np.ndarray) -> np.ndarray:
+        """Equal numbers share their mean rank; the mean of all is zero."""
+        _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+        ranked: np.ndarray = (np.cumsum(counts) - counts / 2 - len(values) / 2)[which]
+        return ranked
+
+    one, other = ranks(left), ranks(right)
+    size = float(np.sqrt(np.sum(one**2) * np.sum(other**2)))
+    return float(np.sum(one * other)) / size if size > 0 else float("nan")
 
 
 def _cosines(period: float, variance: float) -> str:

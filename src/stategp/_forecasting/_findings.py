@@ -1,4 +1,7 @@
-"""What the default models found, in sentences: trend, seasons, spread, outliers, changes."""
+"""What the default models found, in sentences: trend, seasons, spread, outliers, changes.
+
+Amounts come with intervals that contain the truth with 95 % probability, if the model is right.
+"""
 
 from typing import NamedTuple
 
@@ -10,6 +13,7 @@ from stategp._forecasting._changes import Change
 from stategp._forecasting._choosing import Choice
 from stategp._forecasting._filtering import emission_of
 from stategp._forecasting._learning import Series, noise_of
+from stategp._forecasting._regression_posterior import RegressionPosterior
 from stategp._forecasting._scales import Scale
 from stategp._forecasting._steps import local_times, shown_time
 from stategp._posteriors import PATTERN, Posterior, summands_of
@@ -18,7 +22,9 @@ from stategp.means import Periodic
 _TREND = ("trend", "level")
 _OVER = {"year": 365.25, "month": 365.25 / 12, "week": 7.0, "day": 1.0, "hour": 1 / 24}
 _LEVEL = 0.05  # of the spread of the data, below which a trend counts as level
+_FAR = 12  # steps ahead at which the width of intervals is told
 _NAMED = 5  # dates that are written out
+_WIDTH = 1.96  # standard deviations
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
@@ -31,6 +37,7 @@ class _Parts(NamedTuple):
 
     x: np.ndarray
     values: dict[str, np.ndarray]
+    posterior: Posterior
     scale: Scale
     last: float  # observation
 
@@ -46,18 +53,26 @@ class _Parts(NamedTuple):
             moved, unit = amount, ""
         return f"{moved if sign else abs(moved):{sign}.3g}{unit}"
 
+    def between(self, amount: float, deviation: float) -> str:
+        """Where an amount lies."""
+        away = _WIDTH * deviation
+        low, high = self.size(amount - away), self.size(amount + away)
+        return f"between {low} and {high}"
+
 
 def findings(choices: tuple[Choice, ...], series: Series, axis: TimeAxis) -> list[str]:
     """One sentence for each thing that was found."""
     first = choices[0]
-    parts = _Parts(*parts_at_data(first.posterior), first.scale, float(series.cleaned[-1]))
+    parts = _Parts(
+        *parts_at_data(first.posterior), first.posterior, first.scale, float(series.cleaned[-1])
+    )
     told = [_trend(parts, axis, float(np.std(first.scale.forward(series.cleaned))))]
     pattern = series.outline.pattern
     for season in series.outline.seasons:
         within = pattern is not None and season.period < pattern.period  # what changes of it
         name = PATTERN if season == pattern else season.name
         if name in parts.values and not within:
-            told.append(_season(season, parts.values[name], parts, axis))
+            told.append(_season(season, name, parts, axis))
     if series.beside.likelihood is not None:
         return [*told, "these amounts are of f, before the link"]
     about = parts.size(float(np.sqrt(float(noise_of(first.posterior)))), sign="")
@@ -82,6 +97,65 @@ def parts_at_data(posterior: Posterior) -> tuple[np.ndarray, dict[str, np.ndarra
         angles = 2 * np.pi * np.outer(turns, np.arange(1, len(cosines) + 1))
         values[PATTERN] = np.cos(angles) @ cosines + np.sin(angles) @ sines
     return x, values
+
+
+def _reading(posterior: Posterior, names: tuple[str, ...]) -> np.ndarray:
+    """What some components read of a state."""
+    (kernel,) = posterior.model.kernels
+    emission, start = emission_of(kernel), 0
+    read = np.zeros_like(emission)
+    for name, part in summands_of(kernel).items():
+        own = slice(start, start + part.state_dim)
+        read[own] = emission[own] if name in names else 0.0
+        start = own.stop
+    return read
+
+
+def deviation_of_change(
+    posterior: Posterior, names: tuple[str, ...], first: int, last: int
+) -> float:
+    """Of the sum of some components, from one state at an observation to a later one.
+
+    Cov(u_first, u_last) is the product of Cov(u_k−1, u_k) Cov(u_k)⁻¹ between the two.
+    """
+    read, covariance = _reading(posterior, names), np.asarray(posterior.marginals[0].covariance)
+    dim = len(read)
+    apart = float(read @ covariance[first, dim:, dim:] @ read)
+    together = covariance[last, dim:, dim:] @ read
+    variance = apart + float(read @ together)
+    steps = covariance[first + 1 : last + 1]
+    inverses = np.linalg.pinv(steps[:, dim:, dim:], rcond=1e-13, hermitian=True)
+    for step, inverse in zip(steps[::-1], inverses[::-1], strict=True):
+        together = step[:dim, dim:] @ (inverse @ together)
+    variance -= 2 * float(read @ together)
+    if isinstance(posterior, RegressionPosterior):
+        moved = (posterior.responses[:, last] - posterior.responses[:, first]) @ read
+        variance += float(moved @ posterior.effect_covariance @ moved)
+    return float(np.sqrt(max(variance, 0.0)))
+
+
+def _deviations(posterior: Posterior, name: str, states: np.ndarray) -> np.ndarray:
+    """Of a component, at some states."""
+    read, covariance = _reading(posterior, (name,)), np.asarray(posterior.marginals[0].covariance)
+    dim = len(read)
+    variances = np.einsum("sij,i,j->s", covariance[states, dim:, dim:], read, read)
+    if isinstance(posterior, RegressionPosterior):
+        moved = posterior.responses[:, states] @ read
+        variances = variances + np.einsum("is,ij,js->s", moved, posterior.effect_covariance, moved)
+    return np.asarray(np.sqrt(np.maximum(variances, 0.0)))
+
+
+def intervals_in_words(choice: Choice, last: float, step: float, count: int) -> str:
+    """How wide intervals are, in what the first model says by itself, and why."""
+    far = max(1, min(_FAR, count // 4))
+    wide = np.sqrt(choice.widening(last + step * np.array([1.0, far])))
+    shares = [f"{100 * abs(w - 1):.0f} % {'wider' if w >= 1 else 'narrower'}" for w in wide]
+    by = "for what was estimated and by the latest errors"
+    checked = f"{by}, and by forecasts from earlier origins" if choice.ahead else by
+    return (
+        f"intervals: {shares[0]} one step ahead and {shares[1]} {far} steps ahead than the first "
+        f"model alone would have them, {checked}"
+    )
 
 
 def outliers_in_words(times: np.ndarray, axis: TimeAxis) -> str:
@@ -110,13 +184,18 @@ def _trend(parts: _Parts, axis: TimeAxis, deviation: float) -> str:
     before = float(np.interp(x[-1] - length, x, trend))
     moved = float(trend[-1]) - before
     over = f"over the last {name}" if name else "over all of the data"
+    first = int(np.argmin(np.abs(x - (x[-1] - length))))
+    spread = deviation_of_change(parts.posterior, _TREND, first, len(x) - 1)
+    between = parts.between(moved, spread)
     if abs(moved) < _LEVEL * deviation:
-        return f"trend: about level {over}"
-    return f"trend: {'rises' if moved > 0 else 'falls'} by {parts.size(moved, sign='')} {over}"
+        return f"trend: about level {over} ({between})"
+    sure = between if abs(moved) > _WIDTH * spread else f"not sure: {between}"
+    how = "rises" if moved > 0 else "falls"
+    return f"trend: {how} by {parts.size(moved, sign='')} {over} ({sure})"
 
 
-def _season(season: Season, values: np.ndarray, parts: _Parts, axis: TimeAxis) -> str:
-    x, period = parts.x, season.period
+def _season(season: Season, component: str, parts: _Parts, axis: TimeAxis) -> str:
+    x, period, values = parts.x, season.period, parts.values[component]
     last = np.flatnonzero(x > x[-1] - period * (1 - 1e-9))
     low, high = last[np.argmin(values[last])], last[np.argmax(values[last])]
     name = f"{season.name} season" if axis.dates else f"season of {period:.4g}"
@@ -124,7 +203,13 @@ def _season(season: Season, values: np.ndarray, parts: _Parts, axis: TimeAxis) -
         f"{parts.size(float(values[row]))}{_when(float(x[row]), x, period, axis)}"
         for row in (low, high)
     ]
-    return f"{name}: from {ends[0]} to {ends[1]}"
+    sure = ""
+    if component != PATTERN:  # which a regression found
+        away = _WIDTH * float(
+            np.max(_deviations(parts.posterior, component, np.array([low, high])))
+        )
+        sure = f" (each ± {parts.size(away, sign='')})"
+    return f"{name}: from {ends[0]} to {ends[1]}{sure}"
 
 
 def _when(at: float, x: np.ndarray, period: float, axis: TimeAxis) -> str:

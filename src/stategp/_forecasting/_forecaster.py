@@ -42,7 +42,7 @@ from stategp._forecasting._pooling import draw_pooled, pooled
 from stategp._forecasting._regressors import effect_rows, without_unknown
 from stategp._forecasting._single import EXTRAS, Wish, fit_frame, fit_stream
 from stategp._forecasting._targets import VALUE, melted
-from stategp._forecasting._updating import updated
+from stategp._forecasting._updating import updated, updated_panel
 from stategp._forecasting._words import explain, tell_apart
 from stategp._posteriors import Posterior
 from stategp._story import user_units
@@ -195,13 +195,26 @@ class Forecaster(Pictured):
         return self
 
     def update(
-        self, frame: Any, *, refine: Any = False, weights: str | None = None, progress: Any = None
+        self,
+        frame: Any,
+        *,
+        refine: Any = False,
+        weights: str | None = None,
+        forget: Any = None,
+        window: Any = None,
+        progress: Any = None,
     ) -> "Forecaster":
         """Take in new rows, at the end of the others or anywhere, without starting over.
 
         The columns have the names that they had in the frame of the fit. Hyperparameters, and the
         weights of models that are averaged, stay as they are; with `refine` the hyperparameters are
-        learned again from their present values. `weights` is the name of a column.
+        learned again from their present values. `weights` is the name of a column. For series
+        without end, `forget="90d"` lets observations count e⁻¹ ≈ 37 % as much after that time, and
+        `window="90d"` drops those that are further than this before the last one (of many series:
+        before the last of each).
+
+        Many series (`fit(frame, by=…)`) take rows of a long frame; series that are new are listed
+        in `failures_`, and have to be fitted.
 
         >>> import numpy as np, pandas as pd, stategp as sg
         >>> days, t = pd.date_range("2024-01-01", periods=60), np.arange(60)
@@ -210,9 +223,13 @@ class Forecaster(Pictured):
         >>> forecaster.update(frame[50:]).forecast("1d")["ds"][0]
         Timestamp('2024-03-01 00:00:00')
         """
-        self.fitted = updated(
-            self._fitted, frame, refine=refine, weights=weights, progress=progress
-        )
+        options = {"weights": weights, "forget": forget, "window": window, "progress": progress}
+        if self.panel is None:
+            self.fitted = updated(self._fitted, frame, refine=refine, **options)
+            return self
+        if refine:
+            raise ValueError("refine is for one series: fit many again, with all rows")
+        self.panel = updated_panel(self.panel, frame, **options)
         return self
 
     def explain(self) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import warnings
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -9,10 +10,11 @@ import equinox as eqx
 import numpy as np
 
 from stategp._data import Observations
-from stategp._fitting import condition, fit
+from stategp._fitting import NotConvergedWarning, condition, fit
 from stategp._forecasting._beside import NOTHING, Beside
 from stategp._forecasting._candidates import Candidate, Outline, candidates
 from stategp._forecasting._filtering import emission_of
+from stategp._forecasting._origins import Track, track_of
 from stategp._forecasting._outliers import Surprises, gross, unexpected
 from stategp._forecasting._regression import condition_with_effects, fit_with_effects
 from stategp._forecasting._regression_posterior import RegressionPosterior
@@ -156,14 +158,24 @@ class Learned(NamedTuple):
     scores: np.ndarray  # how far it lies from that, in standard deviations
 
 
-def learn(candidate: Candidate, series: Series) -> Learned:
-    """Hyperparameters from the latest observations, the posterior from all."""
+def learn(candidate: Candidate, series: Series, **options: Any) -> Learned:
+    """Hyperparameters from the latest observations, the posterior from all.
+
+    Options are those of the search for hyperparameters.
+    """
     latest, scale, design = series.latest, candidate.scale, series.beside.design
     alone: Any = _fit_level if series.beside.normal else fit
     search: Any = alone if design is None else partial(fit_with_effects, design)
-    learned: Posterior = search(
-        candidate.model, **series.part(candidate, latest), **LEARNING, progress=False
-    )
+    with warnings.catch_warnings():
+        if not options:
+            # A candidate needs no optimum to be compared; its fit_result says how its search ended.
+            warnings.simplefilter("ignore", NotConvergedWarning)
+        learned: Posterior = search(
+            candidate.model,
+            **series.part(candidate, latest),
+            **(LEARNING | options),
+            progress=False,
+        )
     evidence = series.evidence(candidate, learned.elbo)
     if len(latest) < len(series.y):
         everything = series.part(candidate, np.arange(len(series.y)))
@@ -180,6 +192,20 @@ def learn(candidate: Candidate, series: Series) -> Learned:
         learned = in_units_of_y(learned, scale, series.taken(scale))
     learned = eqx.tree_at(lambda posterior: posterior.elbo, learned, evidence)
     return Learned(candidate, learned, evidence, expected, scores)
+
+
+def tracked(learned: Learned, series: Series) -> Track | None:
+    """What a model is to forecast from origins within the data, if observations are normal."""
+    if not series.beside.normal:
+        return None
+    posterior, candidate = learned.posterior, learned.candidate
+    left = candidate.scale.forward(series.taken(candidate.scale)) - candidate.fitted
+    if isinstance(posterior, RegressionPosterior):
+        left = left - posterior.design.matrix(series.x) @ np.asarray(posterior.effect_mean)
+    return track_of(
+        posterior.model.kernels[0], float(noise_of(posterior)), series.outline.step,
+        series.x, left, series.counts * series.shares, ~series.doubted,
+    )  # fmt: skip
 
 
 def _fit_level(model: GP, x: np.ndarray, y: np.ndarray, **options: Any) -> Posterior:

@@ -12,7 +12,7 @@ import numpy as np
 from stategp._data import Bundle, distinct_inputs, relative_inputs
 from stategp._fitting import Asked, Template, condition, moments_together
 from stategp._forecasting._answers import as_levels, distribution_columns, no_columns
-from stategp._forecasting._averages import Average, Part
+from stategp._forecasting._averages import Average, Part, average_of
 from stategp._forecasting._cautions import ForecastWarning
 from stategp._forecasting._choosing import Choice, widening
 from stategp._forecasting._frames import as_frame, number_column, time_column
@@ -38,6 +38,7 @@ class Light(NamedTuple):
     spent: float
     lately: float
     result: FitResult | None
+    ahead: tuple[float, ...] = ()
 
 
 @dataclasses.dataclass(eq=False)
@@ -91,6 +92,7 @@ class Panel:
                 one.log,
                 one.spent,
                 lately=one.lately,
+                ahead=one.ahead,
             )
             for one in self.chosen[number]
         )
@@ -215,10 +217,11 @@ class Panel:
             if noise:
                 variance = variance + query.template.noise(query.values) + known
             if light.trend:
-                variance = variance * widening(query.data, light.spent, light.lately, query.x)
+                grown = light.spent, light.lately, light.ahead
+                variance = variance * widening(query.data, *grown, query.x)
             deviation = np.sqrt(np.maximum(variance, 0.0))
             parts.setdefault(number, []).append(Part(light.weight, light.log, mean, deviation))
-        return {number: Average(tuple(some)) for number, some in parts.items()}
+        return {number: average_of(some) for number, some in parts.items()}
 
 
 def check_panel(panel: Panel) -> None:
@@ -238,7 +241,6 @@ def merged(panels: Sequence[Panel]) -> Panel:
     models: list[GP] = []
     chosen: list[tuple[Light, ...]] = []
     alone: dict[int, Any] = {}
-    bundles = [panel.data for panel in panels]
     for panel in panels:
         places = []
         for template in panel._templates:
@@ -249,14 +251,10 @@ def merged(panels: Sequence[Panel]) -> Panel:
         alone |= {len(chosen) + number: one for number, one in panel.alone.items()}
         for some in panel.chosen:
             chosen.append(tuple(light._replace(which=places[light.which]) for light in some))
-    data = Bundle(
-        np.concatenate([bundle.counts for bundle in bundles]),
-        tuple(origin for bundle in bundles for origin in bundle.origins),
-        np.concatenate([bundle.columns for bundle in bundles], axis=1),
-    )
     return dataclasses.replace(
         panels[0],
         keys=tuple(key for panel in panels for key in panel.keys),
         problems=tuple(problem for panel in panels for problem in panel.problems),
-        models=tuple(models), chosen=tuple(chosen), data=data, alone=alone,
+        models=tuple(models), chosen=tuple(chosen),
+        data=Bundle.joined([panel.data for panel in panels]), alone=alone,
     )  # fmt: skip

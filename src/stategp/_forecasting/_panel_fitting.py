@@ -25,9 +25,10 @@ from stategp._forecasting._choosing import lately, weigh
 from stategp._forecasting._defaults import refuse_durations
 from stategp._forecasting._learning import LEARNING, Series, left_out
 from stategp._forecasting._long import Long
+from stategp._forecasting._origins import Track, recalibrations, track_of
 from stategp._forecasting._panel import Light, Panel
 from stategp._forecasting._reading import LongForm, Raw, read_series
-from stategp._forecasting._single import Wish, chooses, plainly_normal
+from stategp._forecasting._single import Wish, chooses, most_compared, plainly_normal
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior
 from stategp._runtime import Progress
@@ -123,8 +124,8 @@ class PanelFit:
     def _chooses(self, number: int) -> bool:
         data = self.series[number]
         assert data is not None
-        plain = plainly_normal(self.likelihood)
-        return plain and chooses(self.forecaster, self.likelihood, np.asarray(data.x))
+        plain, few = plainly_normal(self.likelihood), len(data) <= most_compared(self.likelihood)
+        return plain and few and chooses(self.forecaster, self.likelihood, np.asarray(data.x))
 
     def _model(self) -> GP:
         kernel, mean = self.forecaster.kernel, self.forecaster.mean
@@ -195,8 +196,8 @@ class PanelFit:
                 by_number[entry.number].append(entry)
         weighed = [e for number, some in by_number.items() for e in self._weigh(some, best[number])]
         self._score([entry for entry in weighed if not len(entry.scores)])
-        for entry in weighed:
-            self.chosen[entry.number] += (self._chosen(entry),)
+        for entry, ahead in zip(weighed, recalibrations(list(map(_tracked, weighed))), strict=True):
+            self.chosen[entry.number] += (self._chosen(entry, ahead),)
         return {n for n in best if not self.problems[n]} | {n for n in numbers if self.problems[n]}
 
     def _learn_entries(self, entries: list["Entry"]) -> None:
@@ -260,11 +261,12 @@ class PanelFit:
             entry.weight /= total
         return weighed
 
-    def _chosen(self, entry: "Entry") -> Light:
+    def _chosen(self, entry: "Entry", ahead: tuple[float, ...]) -> Light:
         about, light = entry.candidate, self._light(entry.learned, entry.weight, entry.evidence)
         return light._replace(
-            trend=about.trend, log=about.scale.log, spent=about.spent, lately=lately(entry.scores)
-        )
+            trend=about.trend, log=about.scale.log, spent=about.spent,
+            lately=lately(entry.scores), ahead=ahead,
+        )  # fmt: skip
 
     def _light(self, learned: LearnedItem, weight: float, evidence: float) -> Light:
         template = learned.template
@@ -306,3 +308,13 @@ class PanelFit:
 
     def _fails(self, number: int, problem: str) -> None:
         self.problems[number], self.series[number] = " ".join(problem.split()), None
+
+
+def _tracked(entry: Entry) -> Track | None:
+    """What a model is to forecast from origins within the data."""
+    series, candidate, learned = entry.series, entry.candidate, entry.learned
+    kernel = learned.template.with_values(learned.values).kernels[0]
+    noise = float(learned.template.noise(learned.values))
+    left = candidate.scale.forward(series.y) - candidate.fitted
+    everything = np.ones(len(left), dtype=bool)
+    return track_of(kernel, noise, series.outline.step, series.x, left, series.counts, everything)

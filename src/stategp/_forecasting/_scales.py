@@ -132,10 +132,15 @@ def refuse_beyond(y: np.ndarray, floor: float | None, cap: float | None, name: s
             )
 
 
-def limits_in_words(y: np.ndarray, floor: float | None, cap: float | None) -> list[str]:
-    """What is done about the limits, and about observations that lie on them."""
+def limits_in_words(
+    y: np.ndarray, floor: float | None, cap: float | None, *, positive: bool
+) -> list[str]:
+    """What is done about the limits, and about observations that lie on them.
+
+    `positive`: whether y was found to be, and forecasts are kept so.
+    """
     if floor is None and cap is None:
-        return []
+        return ["floor: all observations are positive, and no forecast is negative"][:positive]
     on = int(np.sum((y == floor) | (y == cap)))
     lie = f"{on} observation{' lies' if on == 1 else 's lie'} on "
     count = "counts" if on == 1 else "count"

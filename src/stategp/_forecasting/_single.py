@@ -12,6 +12,7 @@ from stategp._expressions import parse_kernel
 from stategp._fitting import fit
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._beside import Beside
+from stategp._forecasting._candidates import Outline
 from stategp._forecasting._choosing import choose
 from stategp._forecasting._coefficients import roughly_without
 from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
@@ -35,6 +36,7 @@ EXTRAS = ("noise_variance", "exposure", "trials")
 LIMITS = ("lower", "upper")  # of values that are known within them
 _FEWEST, _MOST = 4, 50_000  # times, and observations, for which models are compared
 _MOST_OTHERS = 20_000  # if they are not Gaussian
+_LEARNING = {"starts", "seed", "max_steps", "tolerance"}  # options that every search can have
 
 
 class Wish(NamedTuple):
@@ -80,16 +82,21 @@ def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:
         asked, f"frame, time={time!r}, target={target!r}", named | dated | shown | wish.options
     )
     about = axis, time, target, kind_of(table), extras | limits, call
-    compares = not wish.options and not limits and chooses(asked, likelihood, x[seen])
+    compares = wish.options.keys() <= _LEARNING and chooses(asked, likelihood, x[seen])
+    since = _since(most_compared(likelihood), x[seen], y[seen], axis.dates) if compares else None
+    compares = since is not None
     plain = plainly_normal(likelihood) and not values
     if (asked.floor is not None or asked.cap is not None) and not (compares and plain):
         likelihood = _within_limits(asked, likelihood, name, y, extra)
     if design is not None:
         y = np.where(seen, y, np.nan)
         say(design, x[seen], wish.progress)
-    if compares:
+    if since is not None:
+        y = np.where(x >= since, y, np.nan)
         given = Beside(design, None if plainly_normal(likelihood) else likelihood, values)
-        return _compared(asked, x, y, beside.get("weights"), given, about)
+        found = _compared(asked, x, y, beside.get("weights"), given, about, wish.options)
+        told = _latest_in_words(int(np.sum(x[seen] >= since)), int(seen.sum()))
+        return dataclasses.replace(found, findings=(*told, *found.findings))
     f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
     learn: Any = fit
     if design is not None:
@@ -166,8 +173,33 @@ def chooses(asked: Any, likelihood: Likelihood, x: np.ndarray) -> bool:
     """Whether the model is left to the data: models with a state at every observation."""
     left = asked.kernel is None and asked.mean is None and isinstance(asked.inducing, str)
     wanted = left and asked.inducing == "auto" and likelihood.latents == 1
-    most = _MOST if plainly_normal(likelihood) else _MOST_OTHERS
-    return wanted and len(np.unique(x)) >= _FEWEST and len(x) <= most
+    return wanted and len(np.unique(x)) >= _FEWEST
+
+
+def most_compared(likelihood: Likelihood) -> int:
+    """How many observations models are compared on, at most."""
+    return _MOST if plainly_normal(likelihood) else _MOST_OTHERS
+
+
+def _since(most: int, x: np.ndarray, f: np.ndarray, dates: bool) -> float | None:
+    """From when on models are compared: on the latest observations, if there are many.
+
+    None, if these do not show a season that all of them show.
+    """
+    if len(x) <= most:
+        return -np.inf
+    since = float(np.partition(x, -most)[-most])
+    seasons = [
+        {season.name for season in Outline.of(x[rows], f[rows], dates).seasons}
+        for rows in (x > -np.inf, x >= since)
+    ]
+    return since if seasons[0] == seasons[1] else None
+
+
+def _latest_in_words(used: int, count: int) -> tuple[str, ...]:
+    if used == count:
+        return ()
+    return (f"data: models are of the latest {used:,} of {count:,} observations",)
 
 
 def plainly_normal(likelihood: Likelihood) -> bool:
@@ -176,13 +208,19 @@ def plainly_normal(likelihood: Likelihood) -> bool:
 
 
 def _compared(
-    asked: Any, x: np.ndarray, y: np.ndarray, counts: Any, beside: Beside, about: Any
+    asked: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    counts: Any,
+    beside: Beside,
+    about: Any,
+    options: dict[str, Any],
 ) -> Fitted:
     """Models are compared, and those that matter averaged."""
     axis, limits = about[0], (asked.floor, asked.cap)
     limits = limits if beside.normal else (None, None)  # which its likelihood has, then
     series = Series.of(x, y, counts, limits, beside, dates=axis.dates, robust=asked.robust)
-    choices, series = choose(series, axis, robust=asked.robust)
+    choices, series = choose(series, axis, robust=asked.robust, options=options)
     doubted = tuple(series.x[series.doubted].astype(float).tolist())
     findings, cautions = tell_apart(choices, series, y, axis)
     chosen = Fitted(choices[0].posterior, *about)

@@ -1,26 +1,52 @@
 """A fitted forecaster with more rows: which posterior is updated, and how."""
 
 import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from stategp._data import check_support, extra_values
+from stategp._data import (
+    Bundle,
+    Forgetting,
+    Observations,
+    check_support,
+    extra_values,
+    observe_more,
+)
+from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._fitted import Fitted
 from stategp._forecasting._frames import as_frame, number_column, time_column
+from stategp._forecasting._long import Key, read_long, shown_key
+from stategp._forecasting._panel import Panel
+from stategp._forecasting._reading import Raw, read_series
 from stategp._forecasting._regression import condition_with_effects, fit_with_effects
 from stategp._forecasting._regression_posterior import RegressionPosterior
 from stategp._forecasting._regressors import values_in
 from stategp._forecasting._single import LIMITS, read_within
 from stategp._posteriors import Posterior
 from stategp._story import user_units
+from stategp._streams import Stream
+from stategp.likelihoods import Likelihood
 from stategp.parameters import Parameter, map_parameters
 
 
 def updated(
-    fitted: Fitted, frame: Any, *, refine: Any, weights: str | None, progress: Any
+    fitted: Fitted,
+    frame: Any,
+    *,
+    refine: Any,
+    weights: str | None,
+    forget: Any,
+    window: Any,
+    progress: Any,
 ) -> Fitted:
     """What a fit left behind, with the rows of a frame, whose columns are those of the fit."""
+    if isinstance(frame, Stream):
+        ways = lengths(fitted.axis, forget, window)
+        _check_stream(fitted, frame, weights)
+        grown = fitted.posterior.update(frame, refine=refine, progress=progress, **ways)
+        return dataclasses.replace(fitted, posterior=grown)
     table = as_frame(frame, fitted.time, fitted.target)
     axis = fitted.axis
     instants = time_column(table, fitted.time, axis.zone, axis.layout)
@@ -34,6 +60,7 @@ def updated(
     counts = None if weights is None else number_column(table, weights)
     _check_target(fitted, y, extras)
     beside: dict[str, Any] = {"weights": counts, "progress": progress, **extras}
+    beside |= lengths(axis, forget, window)
     if fitted.choices:
         choices = tuple(
             choice._replace(posterior=_posterior(choice.posterior, table, x, y, refine, beside))
@@ -42,6 +69,108 @@ def updated(
         return dataclasses.replace(fitted, posterior=choices[0].posterior, choices=choices)
     posterior = _posterior(fitted.posterior, table, x, y, refine, beside)
     return dataclasses.replace(fitted, posterior=posterior)
+
+
+def _check_stream(fitted: Fitted, stream: Stream, weights: str | None) -> None:
+    """Refuse a stream that is read in another way than that of the fit."""
+    if weights is not None:
+        raise ValueError("what is read of a stream is said where it is made: give weights there")
+    for what, own, other in [
+        ("time column", fitted.time, stream.time),
+        ("target", fitted.target, stream.target),
+        ("calendar", (fitted.axis.dates, fitted.axis.zone), tuple(stream.calendar)),
+    ]:
+        if own != other:
+            raise ValueError(f"the {what} of the fit was {own!r}, that of the stream is {other!r}")
+
+
+def lengths(axis: TimeAxis, forget: Any, window: Any) -> dict[str, float | None]:
+    """Two stretches of time as numbers, where they are given."""
+    given = {"forget": forget, "window": window}
+    return {n: None if value is None else axis.length(n, value) for n, value in given.items()}
+
+
+def updated_panel(
+    panel: Panel, frame: Any, *, weights: str | None, forget: Any, window: Any, progress: Any
+) -> Panel:
+    """What many fits left behind, with the rows of a long frame.
+
+    Models stay as they are. Series that are new have none, and are listed among the failures.
+    """
+    form = panel.form
+    ways = lengths(form.axis, forget, window)
+    long = read_long(frame, form.by, form.time, form.target)
+    columns = {"weights": weights}
+    _, raws = read_series(long, form.time, form.target, columns, form.axis.layout, form.axis)
+    found, unknown = known_series(panel.numbers, panel.problems, raws)
+    alone = dict(panel.alone)
+    for number in [number for number in found if number in alone]:
+        part = long.part(long.keys.index(found.pop(number).key))
+        one = alone[number] = dataclasses.replace(alone[number])
+        try:
+            one.update(part, weights=weights, forget=forget, window=window, progress=progress)
+        except ValueError as error:
+            raise ValueError(f"series {shown_key(panel.keys[number])!r}: {error}") from None
+    for number, raw in found.items():
+        if any(light.log for light in panel.chosen[number]) and np.any(np.asarray(raw.y) <= 0):
+            raise ValueError(
+                f"series {shown_key(raw.key)!r}: a model of log y was chosen from the data, and "
+                "new values are not positive: fit again, with all rows"
+            )
+    grown = more_of_each(
+        panel.data,
+        found,
+        lambda number: panel.models[panel.chosen[number][0].which].likelihood,
+        Forgetting.of(**ways),
+    )
+    count = len(panel.keys) + len(unknown)
+    return dataclasses.replace(
+        panel,
+        keys=(*panel.keys, *unknown),
+        problems=(*panel.problems, *[NEW] * len(unknown)),
+        chosen=(*panel.chosen, *[()] * len(unknown)),
+        data=panel.data.with_series(grown, count),
+        alone=alone,
+    )
+
+
+NEW = "it was not there when the others were fitted: fit again, with all rows"
+
+
+def known_series(
+    numbers: Mapping[Key, int], problems: Sequence[str], raws: Sequence[Raw]
+) -> tuple[dict[int, Raw], list[Key]]:
+    """New rows by the number of their series, without those that failed; and keys of new series."""
+    found, unknown = {}, []
+    for raw in raws:
+        if raw.problem:
+            raise ValueError(f"series {shown_key(raw.key)!r}: {raw.problem}")
+        number = numbers.get(raw.key)
+        if number is None:
+            unknown.append(raw.key)
+        elif not problems[number]:
+            found[number] = raw
+    return found, unknown
+
+
+def more_of_each(
+    data: Bundle,
+    raws: Mapping[int, Raw],
+    likelihood_of: Callable[[int], Likelihood],
+    forgetting: Forgetting,
+) -> dict[int, Observations]:
+    """Series by their number, with new observations; what is wrong names its series."""
+    grown = {}
+    for number, raw in raws.items():
+        extras = {name: value for name, value in raw.extras.items() if name != "weights"}
+        try:
+            grown[number] = observe_more(
+                data[number], raw.x, raw.y, likelihood_of(number), extras=extras,
+                weights=raw.extras.get("weights"), forgetting=forgetting,
+            )[0]  # fmt: skip
+        except ValueError as error:
+            raise ValueError(f"series {shown_key(raw.key)!r}: {error}") from None
+    return grown
 
 
 def _posterior(
@@ -82,12 +211,14 @@ def _with_effects(
     beside: dict[str, Any],
 ) -> Posterior:
     """The effects depend on all observations: they are found anew, for hyperparameters as given."""
-    design, data = posterior.design.knowing(x, values), posterior.data
+    beside, data = dict(beside), posterior.data
+    design = posterior.design.knowing(x, values)
     for missing in design.unknown(x[np.isfinite(y)]).values():
         y = np.where(np.isin(x, missing), np.nan, y)
     if not np.any(np.isfinite(y)) and not refine:
         return posterior.knowing(design)
     old = user_units(np.asarray(data.x), data.origin, len(data))
+    forgetting = Forgetting.of(beside.pop("forget"), beside.pop("window"))
     together = {"weights": np.asarray(data.weights)}
     extra = posterior.model.likelihood.extra
     if extra in beside:
@@ -96,7 +227,15 @@ def _with_effects(
         new = beside.get(name)
         new = np.ones(len(x)) if new is None else new
         beside = beside | {name: np.concatenate([column, new])}
-    x, y = np.concatenate([old, x]), np.concatenate([np.asarray(data.y), y])
+    x, y, seen = np.concatenate([old, x]), np.concatenate([np.asarray(data.y), y]), len(old)
+    if forgetting:
+        shares = forgetting.shares(old.astype(float), x[seen:][np.isfinite(y[seen:])].astype(float))
+        every = np.where(np.isfinite(y), 0.0, 1.0)
+        every[np.isfinite(y)] = np.concatenate(shares)
+        beside["weights"] = beside["weights"] * every
+        x, y = x[every > 0], y[every > 0]
+        for name in together:
+            beside[name] = beside[name][every > 0]
     if refine:
         model = map_parameters(_as_is, posterior.model)
         return fit_with_effects(design, model, x, y, **beside)

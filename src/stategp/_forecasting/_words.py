@@ -6,10 +6,15 @@ from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._cautions import cautions_about
 from stategp._forecasting._changes import level_changes
 from stategp._forecasting._choosing import Choice
-from stategp._forecasting._findings import changes_in_words, findings, outliers_in_words
+from stategp._forecasting._findings import (
+    changes_in_words,
+    findings,
+    intervals_in_words,
+    outliers_in_words,
+)
 from stategp._forecasting._learning import Series
 from stategp._forecasting._pooling import pools
-from stategp._forecasting._scales import limits_in_words
+from stategp._forecasting._scales import Scale, limits_in_words
 
 
 def tell_apart(
@@ -20,7 +25,10 @@ def tell_apart(
     `y` is as it was given.
     """
     changes = level_changes(series)
-    found = findings(choices, series, axis) + limits_in_words(y, series.floor, series.cap)
+    positive = any(choice.scale == Scale(log=True) for choice in choices)
+    found = findings(choices, series, axis)
+    found += limits_in_words(y, series.floor, series.cap, positive=positive)
+    found.append(intervals_in_words(choices[0], series.x[-1], series.outline.step, len(series.y)))
     if changes:
         found.append(changes_in_words(changes, series, axis))
     if np.any(series.doubted):

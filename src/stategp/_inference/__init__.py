@@ -39,6 +39,7 @@ from stategp._inference._bound import (
     Latent,
     Q,
     States,
+    columns,
     evaluate,
     gather_sites,
     geometry,
@@ -62,15 +63,22 @@ from stategp._inference._deep import (
     deep_chains,
     deep_step,
     estimate_bound,
+    expected_fit,
     first_sites,
     first_xi,
     place_layers,
     run_output,
+    site_target,
     trace_calls,
     xi_chains,
 )
-from stategp._inference._deep_tape import Tape
-from stategp._inference._exact import evidence, evidence_and_gradient, knows_evidence
+from stategp._inference._deep_tape import Tape, stratified
+from stategp._inference._exact import (
+    evidence,
+    evidence_and_gradient,
+    knows_evidence,
+    needs_care,
+)
 from stategp._inference._lbfgs import LBFGS, Carries
 from stategp._inference._limits import LIGHTEST_TAILS, Limits, search_limits, smallest_noise
 from stategp._inference._locations import Located, as_gaps
@@ -126,7 +134,7 @@ from stategp._inference._search import (
     run,
     with_leaves,
 )
-from stategp._inference._seeing import Sight, TooFastError, fastest_rate
+from stategp._inference._seeing import FEW, Sight, TooFastError, fastest_rate
 from stategp._inference._starting_space import space_time_scales, starting_space_time
 from stategp._inference._starting_values import (
     Openings,
@@ -140,6 +148,7 @@ from stategp._inference._starting_values import (
 from stategp._inference._xi import difference, logarithmic, prior_chain
 
 __all__ = [
+    "FEW",
     "LBFGS",
     "LIGHTEST_TAILS",
     "AdditiveShape",
@@ -202,6 +211,7 @@ __all__ = [
     "chain_sites",
     "checked",
     "collapsed_bound",
+    "columns",
     "deep_bound",
     "deep_chains",
     "deep_step",
@@ -211,6 +221,7 @@ __all__ = [
     "evaluate_all",
     "evidence",
     "evidence_and_gradient",
+    "expected_fit",
     "fastest_rate",
     "first_sites",
     "first_xi",
@@ -240,6 +251,7 @@ __all__ = [
     "mixed_start",
     "mixed_steps",
     "move",
+    "needs_care",
     "no_group_sites",
     "no_node_sites",
     "no_sites",
@@ -260,6 +272,7 @@ __all__ = [
     "search_scales",
     "settle",
     "settle_fully",
+    "site_target",
     "sites_alone",
     "slots_for",
     "smallest_noise",
@@ -271,6 +284,7 @@ __all__ = [
     "starting_sites",
     "starting_space_time",
     "starting_state",
+    "stratified",
     "strongest_period",
     "sweep_all",
     "sweep_groups",

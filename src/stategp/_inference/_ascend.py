@@ -17,8 +17,9 @@ class Ascent(Stepwise):
 
     `noisy`: each value is an estimate, and a rise smaller than twice its standard error counts as
     none. Without `stop_early` all steps are taken, and the last windows decide what is said about
-    convergence. The best place is one that has been evaluated: the highest of an exact search, the
-    last good one of a noisy search.
+    convergence. `replaced` counts, from the states before and after a step, the layers that moved
+    otherwise than along the natural gradient. The best place is one that has been evaluated: the
+    highest of an exact search, the last good one of a noisy search.
     """
 
     def __init__(
@@ -31,17 +32,19 @@ class Ascent(Stepwise):
         enough: float,
         noisy: bool,
         stop_early: bool,
+        replaced: Callable[[Any, Any], int] | None = None,
     ):
         self.first, self.take, self.max_steps = start, take, max_steps
         self.window, self.enough, self.noisy, self.stop_early = window, enough, noisy, stop_early
-        self.keeps_last = noisy
+        self.keeps_last, self.replaced = noisy, replaced
 
     def start(self) -> Any:
         return self.first
 
     def step(self, state: Any, number: int) -> Step:
         new, value, size = self.take(state, number)
-        return Step(new, value, size, known=state)
+        replaced = None if self.replaced is None else self.replaced(state, new)
+        return Step(new, value, size, known=state, replaced=replaced)
 
     def judge(self, state: Any, watch: Watch) -> Outcome | None:
         flat = self.stop_early and self._verdict(watch.trace) is Outcome.converged

@@ -30,6 +30,7 @@ class SearchRecord:
     step_sizes: tuple[float, ...]
     memory: Memory
     result: FitResult | None = None  # if it is over
+    replaced: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Keeper:
         if self.known:
             record = self.known.pop(0)
             watch.trace, watch.step_sizes = list(record.trace), list(record.step_sizes)
-            watch.seconds = list(record.seconds)
+            watch.seconds, watch.replaced = list(record.seconds), list(record.replaced)
             watch.began -= record.seconds[-1] if record.seconds else 0.0
             over = record.result is not None
             try:
@@ -155,6 +156,7 @@ def _record(search: Search, steps: Watch | FitResult, result: FitResult | None) 
         tuple(steps.step_sizes),
         search.memory(over=result is not None),
         result,
+        tuple(steps.replaced),
     )
 
 

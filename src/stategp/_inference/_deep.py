@@ -4,8 +4,10 @@ Every layer has a chain q of its own; they are independent. An observation passe
 the inner layers and meets the likelihood with the mean and variance of the last one. The expected
 log density is a function of the means μ and covariances Σ of neighbouring states under every q. Its
 derivatives there, G and H, are the natural gradient of the bound: a factor for each interval with
-precision −2H and linear term G − 2Hμ (`_target`). Samples come in pairs ±ε, without which
-H would be mostly noise where q is narrow: what remains is a difference of two slopes.
+precision −2H and linear term G − 2Hμ (`site_target`). Samples come in pairs ±ε, without which
+H would be mostly noise where q is narrow: what remains is a difference of two slopes; and they
+cover the distribution (`stratified`). For a stack they can be the nodes of a quadrature
+(`draws_of`).
 
 Between two optima −2H can be so negative that a step would lead to no Gaussian, or nearly so. The
 layer then takes the precision of Gauss–Newton, J²w, where w is the curvature of the last
@@ -24,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from stategp._inference._deep_tape import Tape
+from stategp._inference._deep_tape import Draws, Tape, draws_of
 from stategp._inference._optimisers import move
 from stategp._inference._xi import difference, logarithmic, prior_chain
 from stategp._models import DeepGP, Latent, Path
@@ -54,13 +56,11 @@ class Output(eqx.Module):
     extra: Float[Array, " points"]
     weights: Float[Array, " points"]
 
-    def repeated(self, samples: int) -> tuple[Array, Array, Array]:
-        """y, extra and weights for each of some samples."""
-        shape = samples, len(self.y)
-        y, extra, weights = (
-            jnp.broadcast_to(v[None], shape) for v in (self.y, self.extra, self.weights)
-        )
-        return y, extra, weights
+    def repeated(self, shares: Float[Array, " samples"]) -> tuple[Array, Array, Array]:
+        """y, extra and weights for each of some samples, with their shares in the whole."""
+        shape = len(shares), len(self.y)
+        y, extra = (jnp.broadcast_to(v[None], shape) for v in (self.y, self.extra))
+        return y, extra, shares[:, None] * self.weights[None]
 
 
 def run_output(
@@ -173,11 +173,13 @@ def deep_step(
         seen = {path: (priors[path], pairs[path]) for path in moved.paths}
         fit, carried, calls = jnp.zeros(()), jnp.zeros(()), []
         for number, output in enumerate(outputs):
-            tape = Tape(moved, seen, jax.random.fold_in(key, number), taps[number], paired=True)
+            draws, shares = draws_of(model)
+            own = jax.random.fold_in(key, number)
+            tape = Tape(moved, seen, own, taps[number], draws=draws)
             mean, variance = run_output(moved, tape, output, number)
-            y, extra, weights = output.repeated(model.samples)
+            y, extra, weights = output.repeated(shares)
             value = moved.likelihood.expected_log_density(y, mean, variance, extra)
-            fit += jnp.sum(weights * value) / model.samples
+            fit += jnp.sum(weights * value)
             mean_here, variance_here = jax.lax.stop_gradient((mean, variance))
             _, _, curvature = moved.likelihood.expected_slopes(y, mean_here, variance_here, extra)
             root = jax.lax.stop_gradient(jnp.sqrt(jnp.maximum(-2 * curvature, 0.0)))
@@ -195,10 +197,11 @@ def deep_step(
     _, _, carried = pull((jnp.zeros(()), jnp.ones(())))
     bound = fit + log_prior(here) - _penalty(state.sites, chains)
 
+    shares = draws_of(model)[1]
     safe = {path: Sites.zeros(len(q.mean), q.mean.shape[-1] // 2) for path, q in pairs.items()}
     for output, visited, *of_calls in zip(outputs, visits, calls, pushes, carried, strict=True):
         for (path, _), call, push, root in zip(visited, *of_calls, strict=True):
-            precision = output.weights[None] * root**2 / model.samples
+            precision = shares[:, None] * output.weights[None] * root**2
             linear = push + precision * call.mean
             gathered = call.projection.gather(
                 linear.reshape(-1), precision.reshape(-1), len(safe[path].linear)
@@ -206,7 +209,7 @@ def deep_step(
             safe[path] = jax.tree.map(jnp.add, safe[path], gathered)
     sites, replaced = {}, {}
     for path, (prior, _) in chains.items():
-        target = _target(slopes[path], pairs[path])
+        target = site_target(slopes[path], pairs[path])
         sites[path], other = _within_gaussians(
             prior, state.sites[path], pairs[path], target, safe[path], size
         )
@@ -216,7 +219,7 @@ def deep_step(
     return DeepState(scaled, memory, sites, replaced), bound
 
 
-def _target(slopes: PairMarginals, pairs: PairMarginals) -> Sites:
+def site_target(slopes: PairMarginals, pairs: PairMarginals) -> Sites:
     """Sites from the derivatives of the expected fit in the moments of neighbouring states."""
     precision = -(slopes.covariance + jnp.swapaxes(slopes.covariance, 1, 2))
     return Sites(slopes.mean + jnp.einsum("ijk,ik->ij", precision, pairs.mean), precision)
@@ -259,19 +262,28 @@ def estimate_bound(
 ) -> Float[Array, ""]:
     """The bound at given sites, without the prior of the hyperparameters."""
     seen = {path: (prior, swept.marginals) for path, (prior, swept) in chains.items()}
-    return _expected_fit(model, seen, outputs, key) - _penalty(sites, chains)
+    return expected_fit(model, seen, outputs, key) - _penalty(sites, chains)
 
 
-def _expected_fit(
-    model: DeepGP, seen: dict[Path, Any], outputs: tuple[Output, ...], key: PRNGKeyArray
+def expected_fit(
+    model: DeepGP,
+    seen: dict[Path, Any],
+    outputs: tuple[Output, ...],
+    key: PRNGKeyArray,
+    draws: Draws | None = None,
 ) -> Float[Array, ""]:
+    """The expected log density of the data under the q of every layer.
+
+    `draws` are used instead of those of the model.
+    """
     fit = jnp.zeros(())
     for number, output in enumerate(outputs):
-        tape = Tape(model, seen, jax.random.fold_in(key, number), paired=True)
+        usual, shares = draws_of(model)
+        tape = Tape(model, seen, jax.random.fold_in(key, number), draws=draws or usual)
         mean, variance = run_output(model, tape, output, number)
-        y, extra, weights = output.repeated(model.samples)
+        y, extra, weights = output.repeated(shares)
         value = model.likelihood.expected_log_density(y, mean, variance, extra)
-        fit += jnp.sum(weights * value) / model.samples
+        fit += jnp.sum(weights * value)
     return fit
 
 
@@ -315,7 +327,7 @@ def deep_bound(
         xi = logarithmic(everything.xi[path], to_log=False)
         chains[path] = prior, PairMarginals.of(xi)
         penalty += kl_divergence(xi, prior_chain(prior))
-    fit = _expected_fit(moved, chains, outputs, key)
+    fit = expected_fit(moved, chains, outputs, key)
     return fit - penalty + log_prior(moved)
 
 

@@ -12,16 +12,62 @@ lie in one interval. With a ≤ b, and n₁, n₂, n₃ the noise on the steps l
     f(b) − E[f(b) | u] = (h − p₂A_{b+}) (A_{ab} n₁ + n₂) − p₂ n₃         (p₂ that of b).
 """
 
+import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._linalg import apply, dot, transpose
 from stategp._models import DeepGP, Latent, Layer, Path, Values
 from stategp._projection import Projection, project
 from stategp.chain import PairMarginals, psd_cholesky, psd_solve
+
+Draws = Callable[[PRNGKeyArray, tuple[int, ...]], Array]
+
+
+def stratified(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+    """Standard normal samples that cover the distribution: along the first axis, pairs ±ε with
+    |ε| in as many intervals of equal probability as there are pairs.
+
+    Each is standard normal, so that means over samples are unbiased. For a function of one draw
+    they are a quadrature with random nodes; in which interval a sample lies is drawn anew for every
+    call, so that for several it is what depends on one draw alone that is integrated so well.
+    """
+    pairs = -(-shape[0] // 2)
+    inside, sign, order = jax.random.split(key, 3)
+    uniform = jax.random.uniform(inside, (pairs, *shape[1:]), minval=float(np.finfo(float).tiny))
+    place = jnp.arange(pairs).reshape(-1, *(1,) * (len(shape) - 1))
+    place = jax.random.permutation(
+        order, jnp.broadcast_to(place, uniform.shape), axis=0, independent=True
+    )
+    lower = jax.scipy.special.ndtri((place + uniform) / (2 * pairs))  # never 0, which is −∞
+    half = lower * jax.random.rademacher(sign, uniform.shape, dtype=lower.dtype)
+    return jnp.concatenate([half, -half])[: shape[0]]
+
+
+def draws_of(model: DeepGP) -> tuple[Draws, Float[Array, " samples"]]:
+    """What a model passes through its layers for one output: draws, or nodes, and their weights.
+
+    The nodes of a stack are those of a grid over its inner layers; the last is not sampled.
+    """
+    if model.nodes is None:
+        return stratified, jnp.full(model.samples, 1 / model.samples)
+    points, weights = np.polynomial.hermite_e.hermegauss(model.nodes)
+    inner = len(model.paths) - 1
+    grid, shares = (
+        np.array([*itertools.product(each, repeat=inner)]).reshape(model.samples, inner)
+        for each in (points, weights / weights.sum())
+    )
+    nodes = iter([*jnp.asarray(grid.T), jnp.zeros(len(grid))])
+
+    def draws(_: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+        return jnp.broadcast_to(next(nodes)[:, None], shape)
+
+    return draws, jnp.asarray(np.prod(shares, axis=1))
 
 
 class Call(NamedTuple):
@@ -35,7 +81,7 @@ class Call(NamedTuple):
 class Tape:
     """Looks functions up in a chain for each layer, and remembers every call.
 
-    Every second half of the samples is `paired` with the first: drawn with the opposite sign.
+    `draws` makes the standard normal samples of a call, from a key and their shape.
     """
 
     def __init__(
@@ -45,9 +91,9 @@ class Tape:
         key: PRNGKeyArray,
         taps: Any = None,
         *,
-        paired: bool = False,
+        draws: Draws = jax.random.normal,
     ):
-        self.model, self.chains, self.key, self.taps, self.paired = model, chains, key, taps, paired
+        self.model, self.chains, self.key, self.taps, self.draws = model, chains, key, taps, draws
         self.calls: list[Call] = []
         self.functions: dict[Path, _Function] = {}
 
@@ -62,17 +108,11 @@ class Tape:
             mean = mean + self.taps[number]
         call = Call(flat, seen, mean)
         self.calls.append(call)
-        white = self._white(jax.random.fold_in(self.key, number), inputs.shape)
+        white = self.draws(jax.random.fold_in(self.key, number), inputs.shape)
         whole = layer.mean(flat).reshape(inputs.shape) + mean
         function = self.functions.setdefault(path, _Function(layer, marginals))
         function.calls.append(call)
         return function.values.add(whole, variance, white)
-
-    def _white(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
-        if not self.paired:
-            return jax.random.normal(key, shape)
-        half = jax.random.normal(key, (-(-shape[0] // 2), *shape[1:]))
-        return jnp.concatenate([half, -half])[: shape[0]]
 
 
 class _Function:

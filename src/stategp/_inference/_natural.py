@@ -38,7 +38,7 @@ from stategp._inference._exact import (
 from stategp._inference._search import leaves_of, with_leaves
 from stategp._inference._seeing import Sight, TooFastError
 from stategp._models import GP, bare
-from stategp._runtime import on_device
+from stategp._runtime import on_device, on_one_device
 from stategp.chain import PairMarginals, Sites
 from stategp.parameters import log_prior, with_vector
 
@@ -284,7 +284,7 @@ def infer(
 ) -> Settling:
     """The optimal q for the model as it is, in one go."""
     view, guess = Sight(data, inducing)(model)
-    state = _infer(bare(model), view, inducing, guess, warm)
+    state: Settling = on_one_device(_infer(bare(model), view, inducing, guess, warm))
     learning = bare(model, learning=True)  # as the search for its hyperparameters has it
     return state._replace(q=careful_q(learning, view, data, inducing, state.q))
 
@@ -325,9 +325,10 @@ class Collapsed:
             if self.warm is not None:
                 starts.insert(0, (self.warm, True))
         for sites, use in starts:
-            value, gradient, state = objective_and_gradient(
+            found = objective_and_gradient(
                 vector, self.model, view, self.inducing, guess, sites, use
             )
+            value, gradient, state = on_one_device(found)
             self.state = state
             if np.isfinite(value) and np.all(np.isfinite(gradient)):
                 self.warm = state.q.sites
@@ -352,7 +353,7 @@ class Collapsed:
         if self.state is None:
             model = with_vector(self.model, vector)
             view, guess = self.sight(model)
-            state = _infer(bare(model), view, self.inducing, guess, None)
+            state = on_one_device(_infer(bare(model), view, self.inducing, guess, None))
             q = careful_q(model, view, self.data, self.inducing, state.q)
             self.state = state._replace(q=q)
         return self.state

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float
 
 from stategp._inference._limits import Limits
@@ -26,6 +25,8 @@ class Moving(NamedTuple):
 @functools.lru_cache(maxsize=16)
 def checked(optimiser: Any) -> Any:
     """The optimiser, if gradients and values are all it needs."""
+    import optax  # slow to import
+
     extended = optax.with_extra_args_support(optimiser)
     nothing = jnp.zeros(1)
     try:
@@ -42,6 +43,8 @@ def move(
     optimiser: Any, state: Any, value: Array, gradient: Array, limits: Limits | None = None
 ) -> tuple[Array, Any]:
     """One step upwards, and back to the nearest place within the limits; Optax goes down."""
+    import optax  # slow to import
+
     updates, memory = optimiser.update(
         -gradient, state.memory, state.scaled, value=-value, grad=-gradient
     )

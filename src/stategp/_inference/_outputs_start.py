@@ -12,7 +12,7 @@ from stategp._models import GP, MultiOutputGP
 from stategp._runtime import on_device
 from stategp.kernels import Kernel, Matern32
 from stategp.likelihoods import Gaussian, Likelihood
-from stategp.means import Mean, Zero
+from stategp.means import Zero
 from stategp.parameters import (
     Parameter,
     all_parameters,
@@ -33,9 +33,9 @@ def starting_outputs(model: MultiOutputGP, seen: Outputs, stretch: float = 1.0) 
         for number, data in enumerate(_each_or_any(seen))
     ]
     likelihoods = tuple(gp.likelihood for gp in alone)
-    means = tuple(gp.means[0] for gp in alone)
+    means = tuple(mean for gp in alone for mean in gp.means)
     if model.mixing is None:
-        kernels = tuple(gp.kernels[0] for gp in alone)
+        kernels = tuple(kernel for gp in alone for kernel in gp.kernels)
         return model.replaced(kernels=kernels, likelihoods=likelihoods, means=means)
     x, matrix, processes = _factors(model, seen)
     mixing = model.mixing
@@ -47,7 +47,7 @@ def starting_outputs(model: MultiOutputGP, seen: Outputs, stretch: float = 1.0) 
             kernel = _of_unit_size(kernel)
         started.append(starting_model(_process(kernel), _as_series(x, values), stretch).kernels[0])
     if model.shared < len(model.kernels):
-        started += [gp.kernels[0] for gp in alone]
+        started += [kernel for gp in alone for kernel in gp.kernels]
     return model.replaced(
         kernels=tuple(started), likelihoods=likelihoods, means=means, mixing=mixing
     )
@@ -67,8 +67,8 @@ def outputs_scales(model: MultiOutputGP, seen: Outputs) -> np.ndarray:
             for kernel, values in zip(model.kernels[: model.shared], processes.T, strict=True)
         ] + kernels
         if model.mixing.learned:
-            sizes = [_size(model.likelihoods[i], data) for i, data in enumerate(series)]
-            mixing = np.repeat(sizes, model.shared)
+            sizes = [_sizes(model.likelihoods[i], data) for i, data in enumerate(series)]
+            mixing = np.repeat(np.concatenate(sizes), model.shared)
     ties = np.ones(len(to_vector(model.ties)))
     return np.concatenate([*kernels, *(p[1] for p in each), *(p[2] for p in each), mixing, ties])
 
@@ -99,10 +99,12 @@ def outputs_limits(model: MultiOutputGP, seen: Outputs) -> Limits:
 
 def _alone(model: MultiOutputGP, number: int) -> GP:
     """An output without the others."""
-    kernel: Kernel = Matern32(variance=fixed(1.0), lengthscale=fixed(1.0))
+    mine, likelihood = model.functions_of(number), model.likelihoods[number]
+    held: Kernel = Matern32(variance=fixed(1.0), lengthscale=fixed(1.0))
+    kernels: tuple[Kernel, ...] = (held,) * likelihood.latents
     if model.shared < len(model.kernels):
-        kernel = model.kernels[model.shared + number]
-    return GP(kernel, model.likelihoods[number], model.means[number])
+        kernels = model.kernels[model.shared :][mine]
+    return GP(kernels, likelihood, model.means[mine])
 
 
 def _process(kernel: Kernel) -> GP:
@@ -110,8 +112,8 @@ def _process(kernel: Kernel) -> GP:
 
 
 def _parts(gp: GP, vector: np.ndarray) -> list[np.ndarray]:
-    """What belongs to the kernel, the likelihood and the mean function."""
-    parts: tuple[Kernel | Likelihood | Mean, ...] = (gp.kernels[0], gp.likelihood, gp.means[0])
+    """What belongs to the kernels, the likelihood and the mean functions."""
+    parts: tuple[Any, ...] = (gp.kernels, gp.likelihood, gp.means)
     return np.split(vector, np.cumsum([len(to_vector(part)) for part in parts])[:-1])
 
 
@@ -150,11 +152,11 @@ def _factors(model: MultiOutputGP, seen: Outputs) -> tuple[np.ndarray, np.ndarra
     grid = np.linspace(x[0], x[-1], min(_GRID, max(len(x), 2)))
     columns, sizes = [], []
     for number, data in enumerate(_each_or_any(seen)):
-        sizes.append(_size(model.likelihoods[number], data))
-        f = _pseudo(model.likelihoods[number], data) / sizes[-1]
-        there = _averaged(np.asarray(data.x), f - np.mean(f), len(grid))
-        columns.append(np.interp(grid, *there))
-    F, size = np.stack(columns, axis=1), np.asarray(sizes)
+        sizes.append(_sizes(model.likelihoods[number], data))
+        for f in (_pseudo(model.likelihoods[number], data) / sizes[-1]).T:
+            there = _averaged(np.asarray(data.x), f - np.mean(f), len(grid))
+            columns.append(np.interp(grid, *there))
+    F, size = np.stack(columns, axis=1), np.concatenate(sizes)
     count = model.shared
     if model.mixing is not None and model.mixing.given:
         matrix = np.asarray(model.mixing.value)
@@ -178,13 +180,17 @@ def _averaged(x: np.ndarray, f: np.ndarray, most: int) -> tuple[np.ndarray, np.n
 
 
 def _pseudo(likelihood: Likelihood, data: Observations) -> np.ndarray:
-    return likelihood.guess(np.asarray(data.y), np.asarray(data.extra))
+    """What observations say of the functions that they read, a column for each."""
+    guess = likelihood.guess(np.asarray(data.y), np.asarray(data.extra))
+    return guess.reshape(len(guess), likelihood.latents)
 
 
-def _size(likelihood: Likelihood, data: Observations) -> float:
-    """The standard deviation of what an output says of f."""
-    f = _pseudo(likelihood, data)
-    return float(np.std(f)) or float(np.max(np.abs(f))) or 1.0
+def _sizes(likelihood: Likelihood, data: Observations) -> np.ndarray:
+    """The standard deviations of what an output says of its functions."""
+    spread = [
+        float(np.std(f)) or float(np.max(np.abs(f))) or 1.0 for f in _pseudo(likelihood, data).T
+    ]
+    return np.asarray(spread)
 
 
 def _as_series(x: np.ndarray, values: np.ndarray) -> Observations:

@@ -37,7 +37,9 @@ class FitResult:
     objective (the bound, plus the log prior if there is one), `step_sizes` the size of the step
     (NaN if the method has none) and `seconds` the time since this search began. `total_seconds` is
     the time of the whole call of `fit`, including other starts, the search for inducing points,
-    their certificate and compilation.
+    their certificate and compilation. For natural gradients of a deep model, `replaced` has for
+    each step how many of its layers took the precision of Gauss–Newton instead; for other searches
+    it is empty.
 
     >>> import numpy as np, stategp as sg
     >>> x = np.linspace(0, 10, 50)
@@ -53,6 +55,7 @@ class FitResult:
     step_sizes: tuple[float, ...] = ()
     remarks: tuple[str, ...] = ()
     total_seconds: float = float("nan")
+    replaced: tuple[int, ...] = ()
 
     @property
     def converged(self) -> bool:

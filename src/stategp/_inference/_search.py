@@ -27,21 +27,26 @@ class Watch:
         self.trace: list[float] = []
         self.seconds: list[float] = []
         self.step_sizes: list[float] = []
+        self.replaced: list[int] = []
         self.past: tuple[float, ...] = ()  # the seconds of steps that are repeated from a file
         self.keep: Callable[[], None] = _nothing  # called where the search could go on from
 
-    def __call__(self, value: float, step_size: float = float("nan")) -> None:
+    def __call__(
+        self, value: float, step_size: float = float("nan"), replaced: int | None = None
+    ) -> None:
         self.trace.append(value)
         number = len(self.seconds)
         now = time.perf_counter() - self.began
         self.seconds.append(self.past[number] if number < len(self.past) else now)
         self.step_sizes.append(step_size)
+        if replaced is not None:
+            self.replaced.append(replaced)
         self.report(len(self.trace) - 1, value)
 
     def forget(self) -> None:
         """The steps so far are taken again, with the times that they took."""
         self.past = tuple(self.seconds)
-        self.trace, self.seconds, self.step_sizes = [], [], []
+        self.trace, self.seconds, self.step_sizes, self.replaced = [], [], [], []
 
     def result(self, outcome: Outcome, remarks: tuple[str, ...] = ()) -> FitResult:
         """What has been recorded."""
@@ -52,6 +57,7 @@ class Watch:
             tuple(self.seconds),
             tuple(self.step_sizes),
             remarks,
+            replaced=tuple(self.replaced),
         )
 
 
@@ -135,6 +141,7 @@ class Step(NamedTuple):
     value: Any  # the objective at `known`
     size: Any
     known: Any  # the state that has been evaluated
+    replaced: int | None = None  # how many layers of a deep model moved by Gauss–Newton
 
 
 class At(NamedTuple):
@@ -182,7 +189,7 @@ class Stepwise(Search):
                 if self.best is None:
                     self.best = step.known
                 return Outcome.not_finite
-            watch(value, float(step.size))
+            watch(value, float(step.size), step.replaced)
             if self.keeps_last or value >= highest:
                 self.best, highest = step.known, value
             self.at = At(step.state, number + 1, highest)

@@ -30,7 +30,7 @@ from stategp._runtime import on_device, pad_last
 from stategp.likelihoods import Gaussian
 from stategp.parameters import to_vector, with_vector
 
-_FEW = 20_000  # observations that are looked at one by one
+FEW = 20_000  # observations that are looked at one by one
 _WORTH = 2  # observations to a node from which on cells pay
 _FACTORS = 8  # nodes of the slow factors of waves whose frequencies are learned
 _TURNED = 0.2  # angle by which such a wave may get ahead of another in a cell
@@ -60,7 +60,7 @@ class Sight:
     fast for its cells.
     """
 
-    def __init__(self, data: Observations, inducing: Float[Array, " states"], few: int = _FEW):
+    def __init__(self, data: Observations, inducing: Float[Array, " states"], few: int = FEW):
         self.data, self.inducing, self.few = data, np.asarray(inducing), few
         self.view: View | None = None
         self.guess: Array = on_device(np.zeros(()))

@@ -1,5 +1,6 @@
 """From what was learned of each series to arrays that a file can hold."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,6 +52,36 @@ def collect(
         tuple(one.problem for one in learned),
         Bundle.of(series),
         kept,
+    )
+
+
+def merged(parts: Sequence[ManyPosteriors]) -> ManyPosteriors:
+    """The series of all parts, in their order; they were fitted with the same model."""
+    kinds: dict[Any, int] = {}
+    models: list[GP] = []
+    which: list[int] = []
+    kept: dict[int, Posterior] = {}
+    for part in parts:
+        places = []
+        for template in part.templates:
+            if template.kind not in kinds:
+                kinds[template.kind] = len(models)
+                models.append(template.model)
+            places.append(kinds[template.kind])
+        places.append(-1)  # at the end, where a series that failed finds it
+        kept |= {len(which) + number: posterior for number, posterior in part.kept.items()}
+        which += [places[one] for one in part.which.tolist()]
+    return dataclasses.replace(
+        parts[0],
+        names=tuple(name for part in parts for name in part.names),
+        models=tuple(models),
+        which=np.array(which, dtype=np.int64),
+        values=np.concatenate([part.values for part in parts]),
+        log_likelihoods=np.concatenate([part.log_likelihoods for part in parts]),
+        results=tuple(result for part in parts for result in part.results),
+        problems=tuple(problem for part in parts for problem in part.problems),
+        data=Bundle.joined([part.data for part in parts]),
+        kept=kept,
     )
 
 

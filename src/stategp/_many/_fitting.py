@@ -17,12 +17,12 @@ from stategp._fitting import (
     learn_many,
     settings_of,
 )
-from stategp._forecasting import Raw, read_long, read_pairs, read_series
-from stategp._many._collecting import collect
+from stategp._forecasting import LongForm, Raw, read_long, read_pairs, read_series
+from stategp._many._collecting import collect, merged
 from stategp._many._posteriors import ManyPosteriors
 from stategp._models import GP
 from stategp._posteriors import Posterior
-from stategp._runtime import refuse_traced
+from stategp._runtime import check_jobs, in_jobs, refuse_traced
 
 
 def fit_many(
@@ -33,6 +33,7 @@ def fit_many(
     time: str = "ds",
     target: str = "y",
     share: str = "none",
+    n_jobs: Any = None,
     noise_variance: str | None = None,
     exposure: str | None = None,
     trials: str | None = None,
@@ -59,6 +60,8 @@ def fit_many(
             all series together. "prior": each has its own, under a prior that is learned from all,
             so that short series borrow from long ones (a prior that the model has stays as it is).
             Levels and slopes of mean functions are never shared.
+        n_jobs: divide the series among so many processes, by the backend that joblib has or was
+            told to use (Dask's, Ray's, Spark's); by default they stay in this one, on all cores.
         noise_variance: a column, as are `exposure`, `trials` and `weights`; see `sg.condition`.
         date_format: how dates are written, if they are texts that could be read in several ways.
         progress: whether to show how many series are done; by default only on a terminal.
@@ -78,7 +81,7 @@ def fit_many(
     if not isinstance(model, GP):
         raise ValueError(f"model must be an sg.GP, got {type(model).__name__}: {model!r}")
     refuse_traced("the model", model)
-    _check_options(model, share, options)
+    _check_options(model, share, n_jobs, options)
     columns = {
         "noise_variance": noise_variance,
         "exposure": exposure,
@@ -92,6 +95,23 @@ def fit_many(
     else:
         long = read_long(data, by, time, target)
         source, raws = read_series(long, time, target, columns, date_format)
+    if n_jobs is None or len(raws) < 2:
+        many = _fit_series(model, source, raws, share, options, progress)
+    else:
+
+        def given(numbers: np.ndarray) -> tuple[Any, ...]:
+            some = [raws[number] for number in numbers.tolist()]
+            return model, source, some, share, options, False
+
+        many = merged(in_jobs(n_jobs, len(raws), _fit_series, given))
+    _warn(many)
+    return many
+
+
+def _fit_series(
+    model: GP, source: LongForm, raws: list[Raw], share: str, options: dict[str, Any], progress: Any
+) -> ManyPosteriors:
+    """All of these series, in this process."""
     observed = [_observed(model, raw) for raw in raws]
     good = [n for n, series in enumerate(observed) if isinstance(series, Observations)]
     items = [Item(model, series) for series in observed if isinstance(series, Observations)]
@@ -108,28 +128,33 @@ def fit_many(
     found, shared = learn_many(items, alone, share=share, options=options, progress=progress)
     for number, one in zip(good, found, strict=True):
         learned[number] = one
-    _warn(learned)
     series = [one if isinstance(one, Observations) else None for one in observed]
     return collect(shared or model, source, [raw.key for raw in raws], series, learned, share)
 
 
-def _warn(learned: list[LearnedItem]) -> None:
+def _warn(many: ManyPosteriors) -> None:
     """As `fit` does of one series."""
-    results = [one.result for one in learned if one.result is not None]
+    results = [result for result in many.results if result is not None]
     bad = [result for result in results if not result.converged]
     if bad:
         number = "one series" if len(bad) == 1 else f"{len(bad):,} series"
-        words = f"the fits of {number} of {len(learned):,} did not converge (see `table`)"
+        words = f"the fits of {number} of {len(many):,} did not converge (see `table`)"
         warnings.warn(f"{words}; the first: {bad[0]}", NotConvergedWarning, stacklevel=3)
 
 
-def _check_options(model: GP, share: str, options: dict[str, Any]) -> None:
+def _check_options(model: GP, share: str, n_jobs: Any, options: dict[str, Any]) -> None:
+    check_jobs(n_jobs)
     for name in options:
         if name not in FitOptions.__annotations__:
             raise TypeError(f"fit_many has no option {name!r}; those of sg.fit are accepted")
     if share not in SHARES:
         raise ValueError(f"share must be {', '.join(map(repr, SHARES))}, got {share!r}")
     settings_of(model, options)
+    if share != "none" and n_jobs is not None:
+        raise ValueError(
+            f"share={share!r} learns from all series together, in one process and on all its "
+            "cores: leave n_jobs out, or use share='none'"
+        )
     if share != "none" and not goes_together(model, options):
         raise ValueError(
             f"share={share!r} is for Gaussian observations with a state at every input (the "

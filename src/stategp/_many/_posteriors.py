@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from stategp._data import Bundle, distinct_inputs, relative_inputs
+from stategp._data import Bundle, Forgetting, distinct_inputs, relative_inputs
 from stategp._files import save
 from stategp._fitting import Asked, Template, condition, moments_together
 from stategp._forecasting import (
+    NEW,
     Answer,
     Key,
     LongForm,
@@ -22,9 +23,16 @@ from stategp._forecasting import (
     each_ahead,
     failure_frame,
     function_columns,
+    is_frame,
+    known_series,
+    lengths,
     long_frame,
+    more_of_each,
     no_columns,
     normal_columns,
+    read_long,
+    read_pairs,
+    read_series,
     shown_key,
     text_series,
 )
@@ -74,13 +82,14 @@ class ManyPosteriors:
         return {key: number for number, key in enumerate(self.names)}
 
     @cached_property
-    def _templates(self) -> list[Template]:
+    def templates(self) -> list[Template]:
+        """The models as numbers, one of each structure."""
         return [Template(model, model) for model in self.models]
 
     @cached_property
     def starts(self) -> np.ndarray:
         """Where the hyperparameters of each series begin, and where the last end."""
-        sizes = [sum(v.size for v in template.values) for template in self._templates]
+        sizes = [sum(v.size for v in template.values) for template in self.templates]
         taken = [0 if which < 0 else sizes[which] for which in self.which.tolist()]
         return np.concatenate([[0], np.cumsum(taken)]).astype(int)
 
@@ -117,7 +126,7 @@ class ManyPosteriors:
             key = shown_key(self.names[number])
             raise ValueError(f"series {key!r} could not be fitted: {self.problems[number]}")
         data = self.data[number]
-        model = self._templates[self.which[number]].with_values(self._values(number))
+        model = self.templates[self.which[number]].with_values(self._values(number))
         name, extra = model.likelihood.extra, np.asarray(data.extra)
         extras: dict[str, Any] = {} if name is None else {name: extra}
         posterior: Posterior = condition(
@@ -128,7 +137,7 @@ class ManyPosteriors:
 
     def _values(self, number: int) -> list[np.ndarray]:
         flat = self.values[self.starts[number] : self.starts[number + 1]]
-        return self._templates[self.which[number]].shaped(flat)
+        return self.templates[self.which[number]].shaped(flat)
 
     # --- all series --------------------------------------------------------------------------
 
@@ -204,6 +213,59 @@ class ManyPosteriors:
         found = self._moments(points)
         return {shown_key(self.names[number]): found[number] for number in points}
 
+    def update(
+        self, data: Any, *, forget: Any = None, window: Any = None, **columns: str | None
+    ) -> "ManyPosteriors":
+        """The same with more observations of some series, at their ends or anywhere.
+
+        `data` has the form that `sg.fit_many` was given: a long frame with the same columns, or a
+        dictionary or list of pairs (x, y); other columns (`noise_variance`, `exposure`, `trials`,
+        `weights`) are given by name, as there. Hyperparameters stay as they are (and so does what
+        `table` says of the fits). `forget` and `window` are those of `posterior.update`, for each
+        series by itself. Series that are new are listed in `failures`: fit them on their own.
+
+        >>> import numpy as np, stategp as sg
+        >>> x = np.arange(30.0)
+        >>> model = sg.GP(sg.kernels.Matern52(), sg.likelihoods.Gaussian(variance=0.01))
+        >>> many = sg.fit_many(model, {"a": (x, np.sin(x / 3)), "b": (x, np.cos(x / 2))})
+        >>> len(many.update({"b": ([30.0], [-0.8])})["b"].data)
+        31
+        """
+        for name in columns:
+            if name not in ("noise_variance", "exposure", "trials", "weights"):
+                raise TypeError(f"update has no option {name!r}")
+        form, ways = self._form, lengths(self._form.axis, forget, window)
+        if is_frame(data):
+            long = read_long(data, form.by, form.time, form.target)
+            layout = form.axis.layout
+            _, raws = read_series(long, form.time, form.target, columns, layout, form.axis)
+        else:
+            for name in columns:
+                raise ValueError(f"{name} is the name of a column, and needs a frame")
+            raws = read_pairs(data)[1]
+        found, unknown = known_series(self._numbers, self.problems, raws)
+        grown = more_of_each(
+            self.data,
+            found,
+            lambda number: self.models[self.which[number]].likelihood,
+            Forgetting.of(**ways),
+        )
+        kept = dict(self.kept)
+        for number in kept.keys() & grown.keys():
+            raw = found[number]
+            kept[number] = kept[number].update(raw.x, raw.y, **raw.extras, **ways, progress=False)
+        more = len(unknown)
+        return dataclasses.replace(
+            self,
+            names=(*self.names, *unknown),
+            which=np.append(self.which, np.full(more, -1)),
+            log_likelihoods=np.append(self.log_likelihoods, np.full(more, np.nan)),
+            results=(*self.results, *[None] * more),
+            problems=(*self.problems, *[NEW] * more),
+            data=self.data.with_series(grown, len(self) + more),
+            kept=kept,
+        )
+
     def save(self, path: Any) -> None:
         """Write everything to a file of numbers and names, which `sg.load` reads."""
         save(self, path)
@@ -244,7 +306,7 @@ class ManyPosteriors:
         for number in together:
             data = self.data[number]
             x = relative_inputs("x", asked[number], data.origin)
-            template = self._templates[self.which[number]]
+            template = self.templates[self.which[number]]
             queries.append(Asked(template, self._values(number), data, x))
         found = dict(zip(together, moments_together(queries), strict=True))
         for number in asked:
@@ -261,7 +323,7 @@ class ManyPosteriors:
         answers: dict[int, Answer] = {}
         for number, (mean, variance) in self._moments(together).items():
             if of == "observation":
-                noise = self._templates[self.which[number]].noise(self._values(number))
+                noise = self.templates[self.which[number]].noise(self._values(number))
                 variance = variance + noise
             found = normal_columns("", mean, np.maximum(variance, 0.0), wanted)
             answers[number] = asked[number], found

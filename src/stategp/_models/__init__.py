@@ -5,6 +5,7 @@ from stategp._models._bare import bare
 from stategp._models._deep import DeepGP, Layer, Path, Stack
 from stategp._models._gp import GP, as_kernel, as_likelihood
 from stategp._models._joint import JointGP
+from stategp._models._joint_likelihood import JointLikelihood
 from stategp._models._latent import Latent, Values
 from stategp._models._mixed import MixedGP, check_family
 from stategp._models._outputs import MultiOutputGP
@@ -16,6 +17,7 @@ __all__ = [
     "AdditiveGP",
     "DeepGP",
     "JointGP",
+    "JointLikelihood",
     "Latent",
     "Layer",
     "MixedGP",

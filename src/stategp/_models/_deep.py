@@ -16,6 +16,7 @@ from stategp.kernels import Kernel
 from stategp.likelihoods import Likelihood
 from stategp.means import Linear, Mean
 
+MOST_EVALUATIONS = 4096  # of one observation, by quadrature
 Path = tuple[str, int | None]  # the name of a layer, and its number where there are several
 
 
@@ -49,7 +50,10 @@ class Layer(eqx.Module):
             if not low < high:
                 raise ValueError(f"between must be a lower and an upper end, got {between!r}")
             inducing = np.linspace(low, high, count)
-        places = np.asarray(inducing, dtype=float)
+        try:
+            places = np.asarray(inducing, dtype=float)
+        except (TypeError, ValueError):
+            places = np.zeros(())
         if places.ndim != 1 or len(places) < 2 or not np.all(np.diff(places) > 0):
             raise ValueError(
                 "inducing must be a number or an increasing array of at least 2 locations, got "
@@ -76,7 +80,8 @@ class DeepGP(eqx.Module):
 
     `layers` is a dictionary of functions: each is a `Layer`, or a list of them. `function` composes
     them: its arguments are the functions by name, the inputs and, optionally, the number of the
-    output. Data for several outputs are lists of arrays.
+    output. Data for several outputs are lists of arrays. Inference passes `samples` through the
+    layers; `nodes`, for a `stack`, is explained there.
 
     >>> import stategp as sg
     >>> k = sg.kernels
@@ -91,8 +96,17 @@ class DeepGP(eqx.Module):
     likelihood: Likelihood
     function: Callable[..., Any] = eqx.field(static=True)
     samples: int = eqx.field(static=True)
+    nodes: int | None = eqx.field(static=True, default=None)
 
-    def __init__(self, layers: Any, function: Any, likelihood: Any = None, *, samples: Any = 4):
+    def __init__(
+        self,
+        layers: Any,
+        function: Any,
+        likelihood: Any = None,
+        *,
+        samples: Any = 4,
+        nodes: Any = None,
+    ):
         if not isinstance(layers, Mapping) or not layers:
             raise ValueError(f"layers must be a dictionary of sg.Layer, got {layers!r}")
         self.layers = {}
@@ -109,18 +123,35 @@ class DeepGP(eqx.Module):
                 "a deep model has one latent function for each output, but "
                 f"{type(self.likelihood).__name__} reads {self.likelihood.latents}"
             )
-        self.samples = whole_number("samples", samples, least=1)
+        self.samples, self.nodes = whole_number("samples", samples, least=1), None
+        if nodes is not None:
+            if not isinstance(self.function, Stack):
+                raise ValueError("nodes are for sg.DeepGP.stack; give other compositions samples")
+            self.nodes = whole_number("nodes", nodes, least=2)
+            self.samples = self.nodes ** (self.function.count - 1)
+            if self.samples > MOST_EVALUATIONS:
+                raise ValueError(
+                    f"{self.nodes} nodes for each of {self.function.count - 1} inner layers are "
+                    f"{self.samples:,} evaluations of every observation, more than "
+                    f"{MOST_EVALUATIONS:,}: give fewer nodes, or samples"
+                )
 
     @staticmethod
-    def stack(layers: Any, likelihood: Any = None, *, samples: Any = 4) -> "DeepGP":
+    def stack(
+        layers: Any, likelihood: Any = None, *, samples: Any = 4, nodes: Any = None
+    ) -> "DeepGP":
         """Layers one after the other.
+
+        With `nodes`, inference uses Gauss–Hermite quadrature instead of samples, with so many
+        nodes for each inner layer: the bound and its gradients have no noise, at the cost of
+        nodes ** (layers − 1) evaluations of every observation.
 
         >>> import stategp as sg
         >>> k = sg.kernels
-        >>> deep = sg.DeepGP.stack([sg.Layer(k.Matern32()), sg.Layer(k.Matern32())])
+        >>> deep = sg.DeepGP.stack([sg.Layer(k.Matern32()), sg.Layer(k.Matern32())], nodes=8)
         """
         names = {str(number): layer for number, layer in enumerate(layers)}
-        return DeepGP(names, Stack(len(names)), likelihood, samples=samples)
+        return DeepGP(names, Stack(len(names)), likelihood, samples=samples, nodes=nodes)
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -148,7 +179,9 @@ class DeepGP(eqx.Module):
             else layers[name, None]
             for name, old in self.layers.items()
         }
-        return DeepGP(by_name, self.function, self.likelihood, samples=self.samples)
+        return DeepGP(
+            by_name, self.function, self.likelihood, samples=self.samples, nodes=self.nodes
+        )
 
     def like(self, other: "DeepGP") -> "DeepGP":
         """Another model of the same composition, with the inducing locations of this one."""

@@ -39,9 +39,9 @@ class GP(eqx.Module):
     def __init__(self, kernel: Any, likelihood: Any = None, mean: Any = None):
         self.likelihood = as_likelihood(likelihood)
         latents = self.likelihood.latents
-        self.kernels = tuple(as_kernel(k) for k in _one_for_each("kernel", kernel, latents))
+        self.kernels = tuple(as_kernel(k) for k in one_for_each("kernel", kernel, latents))
         each_mean = mean if isinstance(mean, tuple | list) else (mean, *[None] * (latents - 1))
-        parts = _one_for_each("mean", each_mean, latents)
+        parts = one_for_each("mean", each_mean, latents)
         self.means = tuple(as_mean(part, number) for number, part in enumerate(parts))
 
     @property
@@ -90,7 +90,7 @@ def as_homogeneous(kernel: Any, what: str) -> Kernel:
     if not made.homogeneous:
         raise ValueError(
             f"{what} must be the same at all inputs; {made!r} is not, and can only be used in an "
-            "sg.GP"
+            "sg.GP, an sg.MultiOutputGP or an sg.JointGP"
         )
     return made
 
@@ -113,7 +113,7 @@ def as_likelihood(likelihood: Any) -> Likelihood:
     return likelihood
 
 
-def _one_for_each(name: str, parts: Any, latents: int) -> tuple[Any, ...]:
+def one_for_each(name: str, parts: Any, latents: int) -> tuple[Any, ...]:
     if not isinstance(parts, tuple | list):
         return (parts,) * latents
     if len(parts) != latents:

@@ -43,6 +43,8 @@ class JointGP(MixedGP):
                 f"{type(self.likelihood).__name__} reads one function: use sg.GP (an sg.JointGP is "
                 "for likelihoods that read several, such as HeteroscedasticGaussian)"
             )
+        if not hasattr(self.likelihood, "expected_jointly"):
+            self.likelihood.joint_nodes()  # raises an error if there would be too many
 
     @property
     def likelihood(self) -> Likelihood:

@@ -36,8 +36,12 @@ class MixedGP(eqx.Module):
 
     @property
     def functions(self) -> int:
-        """How many functions a row reads. If several, each is a process, and rows read them all."""
+        """How many functions a row reads; if several, `mixtures` has what they are."""
         return 1
+
+    def mixtures(self, places: Any) -> Float[Array, "rows functions processes"] | None:
+        """C for each of several functions, or None if the processes are the functions."""
+        return None
 
     @property
     def concave(self) -> bool:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 from stategp._arguments import as_whole
 from stategp._data import Together
 from stategp._models._correlated import conditioned
-from stategp._models._gp import as_kernel, as_likelihood, as_mean
+from stategp._models._gp import as_kernel, as_likelihood, as_mean, one_for_each
 from stategp._models._mixed import Family, MixedGP, check_family
 from stategp._models._outputs_arguments import (
     agreed_count,
@@ -20,12 +20,14 @@ from stategp._models._outputs_arguments import (
     is_list,
     length_of,
     named_parts,
+    outputs_mixed,
     shaped_mixing,
 )
+from stategp._models._row_functions import RowFunctions
 from stategp._models._row_likelihoods import OutputLikelihoods, RowLikelihood
 from stategp.kernels import Kernel
 from stategp.likelihoods import Gaussian, Likelihood, MultivariateGaussian
-from stategp.means import Constant, Mean
+from stategp.means import Constant, Mean, Zero
 from stategp.parameters import Parameter, with_value
 
 Places = Int[Array, " rows"] | Together  # the latter of data with correlated noise
@@ -49,10 +51,13 @@ class MultiOutputGP(MixedGP):
             the outputs. With `mixing`: one for each latent process.
         likelihood: one of `sg.likelihoods` or its name, for each output (a list) or for all, each
             with its own parameters; by default Gaussian. `sg.likelihoods.MultivariateGaussian`
-            for noise that is correlated between outputs observed together.
-        mixing: None, "learned", or an array with a row for each output and a column for each
-            process, to be learned from there (`sg.fixed(array)`: as it is). Unless given, the
-            variances of kernels are then one: their sizes are in the mixing matrix.
+            for noise that is correlated between outputs observed together. An output whose
+            likelihood reads several functions has them all: what is said of each output (`kernels`,
+            `own`, `mean`) is then a tuple with one for each function, or one for all of them.
+        mixing: None, "learned", or an array with a row for each output (for each function of an
+            output that reads several) and a column for each process, to be learned from there
+            (`sg.fixed(array)`: as it is). Unless given, the variances of kernels are then one:
+            their sizes are in the mixing matrix.
         own: with `mixing`, the kernel of a process that only one output reads, for each output (a
             list) or for all, each with its own parameters; by default there are none.
         outputs: the names of the outputs, or their number; needed where nothing else tells it.
@@ -61,8 +66,8 @@ class MultiOutputGP(MixedGP):
         q: "joint", one chain of the states of all processes, whose cost grows with the third power
             of their number, or "product", independent processes under q: cheaper, with means that
             are as good, but variances that are too small where outputs share processes or noise.
-            By default "joint" with `mixing` or correlated noise; independent outputs lose nothing
-            by "product".
+            By default "joint" with `mixing`, correlated noise or likelihoods that read several
+            functions (which need it); independent outputs lose nothing by "product".
 
     >>> import stategp as sg
     >>> model = sg.MultiOutputGP([sg.kernels.Matern32()] * 2, mixing="learned", outputs=3)
@@ -92,7 +97,6 @@ class MultiOutputGP(MixedGP):
         q: Any = None,
     ):
         correlated = isinstance(likelihood, MultivariateGaussian)
-        self.q = check_family(q or ("joint" if correlated or mixing is not None else "product"))
         names, parts = named_parts(kernels)
         if mixing is not None and isinstance(kernels, Mapping):
             raise ValueError(
@@ -108,7 +112,7 @@ class MultiOutputGP(MixedGP):
         known = {
             "outputs": None if outputs is None else len(as_names(outputs)),
             "kernels": len(parts) if mixing is None and is_list(kernels) else None,
-            "mixing": matrix.value.shape[0] if matrix is not None and matrix.value.ndim else None,
+            "mixing": None if correlated else outputs_mixed(matrix, likelihood),
             "likelihood": likelihood.outputs if correlated else length_of(likelihood),
             "mean": length_of(mean),
             "own": length_of(own),
@@ -119,22 +123,79 @@ class MultiOutputGP(MixedGP):
             raise ValueError(f"every output needs a name of its own, got {', '.join(self.names)}")
         if mixing is None and not is_list(kernels):
             parts = parts * count
-        alone = () if own is None else for_each(own, count)
-        self.kernels = tuple(as_kernel(part) for part in (*parts, *alone))
         self.ties = None
         if correlated:
             likelihood, self.ties = likelihood.parts(count)
         self.likelihoods = tuple(as_likelihood(v) for v in for_each(likelihood, count))
-        for one in self.likelihoods:
-            if one.latents > 1:
-                raise ValueError(
-                    f"every output has one latent function, but {type(one).__name__} reads "
-                    f"{one.latents}"
-                )
-        self.means = tuple(
-            Constant() if v is None else as_mean(v, 0) for v in for_each(mean, count)
+        several = any(one.latents > 1 for one in self.likelihoods)
+        together = correlated or several or mixing is not None
+        self.q = check_family(q or ("joint" if together else "product"))
+        if several and self.q == "product":
+            raise ValueError(
+                "likelihoods that read several functions need q='joint' (an sg.GP for each output "
+                "treats functions as independent under q)"
+            )
+        alone = parts if mixing is None else () if own is None else for_each(own, count)
+        shared = () if mixing is None else parts
+        self.kernels = tuple(as_kernel(part) for part in (*shared, *self._spread("kernel", alone)))
+        # Where only differences of functions matter, the level of one of them says nothing.
+        free = self._spread(
+            "level",
+            tuple(
+                (Zero(), *[None] * (one.latents - 1)) if one.differences else None
+                for one in self.likelihoods
+            ),
         )
-        self.mixing = None if matrix is None else shaped_mixing(matrix, count, len(parts))
+        levels = self._spread("mean", for_each(mean, count))
+        self.means = tuple(
+            (other or Constant()) if v is None else as_mean(v, 0)
+            for v, other in zip(levels, free, strict=True)
+        )
+        functions = len(self.means)
+        self.mixing = None if matrix is None else shaped_mixing(matrix, functions, len(parts))
+
+    def _spread(self, what: str, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What is said of each output, as one for each of the functions that it reads."""
+        if not parts:
+            return ()
+        each = zip(parts, self.likelihoods, strict=True)
+        return tuple(v for part, one in each for v in one_for_each(what, part, one.latents))
+
+    def functions_of(self, number: int) -> slice:
+        """Which of all functions an output reads."""
+        start = sum(one.latents for one in self.likelihoods[:number])
+        return slice(start, start + self.likelihoods[number].latents)
+
+    @property
+    def function_names(self) -> tuple[str, ...]:
+        """Those of the outputs, with a number where one reads several."""
+        return tuple(
+            name if one.latents == 1 else f"{name} {number + 1}"
+            for name, one in zip(self.names, self.likelihoods, strict=True)
+            for number in range(one.latents)
+        )
+
+    @property
+    def functions(self) -> int:
+        return max(one.latents for one in self.likelihoods)
+
+    @property
+    def concave(self) -> bool:
+        return self.functions == 1 and self.likelihood.log_concave
+
+    def mixtures(self, places: Any) -> Float[Array, "rows functions processes"]:
+        return self._in_rows(self.matrix())[places]
+
+    def _in_rows(
+        self, values: Float[Array, "all *more"]
+    ) -> Float[Array, "outputs functions *more"]:
+        """What every function has, by output; where one reads fewer than others, zeros."""
+        spans = [self.functions_of(number) for number in range(self.outputs)]
+        rows = []
+        for span in spans:
+            padding = [(0, self.functions - (span.stop - span.start))]
+            rows.append(jnp.pad(values[span], padding + [(0, 0)] * (values.ndim - 1)))
+        return jnp.stack(rows)
 
     @property
     def outputs(self) -> int:
@@ -156,25 +217,26 @@ class MultiOutputGP(MixedGP):
             return jnp.diag(variances)
         return MultivariateGaussian.matrix(variances, self.ties.value)
 
-    def likelihood_at(self, places: Places) -> RowLikelihood | Gaussian:
+    def likelihood_at(self, places: Places) -> RowLikelihood | RowFunctions | Gaussian:
         if not isinstance(places, Together):
-            return self.likelihood.at(places)
+            rows = self.likelihood.at(places)
+            return rows if self.functions == 1 else RowFunctions(rows, self.functions)
         noise = conditioned(self.noise_covariance(), places).noise
-        rows = with_value(Gaussian().variance, noise)
-        return eqx.tree_at(lambda likelihood: likelihood.variance, Gaussian(), rows)
+        variances = with_value(Gaussian().variance, noise)
+        return eqx.tree_at(lambda likelihood: likelihood.variance, Gaussian(), variances)
 
     @property
     def shared(self) -> int:
         """How many of the processes outputs share; the others each belong to one output."""
         return 0 if self.mixing is None else self.mixing.value.shape[1]
 
-    def matrix(self) -> Float[Array, "outputs processes"]:
-        """What every output reads of every process."""
+    def matrix(self) -> Float[Array, "functions processes"]:
+        """What the function of every output, or each of several, reads of every process."""
         if self.mixing is None:
-            return jnp.eye(self.outputs)
+            return jnp.eye(len(self.means))
         if self.shared == len(self.kernels):
             return self.mixing.value
-        return jnp.concatenate([self.mixing.value, jnp.eye(self.outputs)], axis=1)
+        return jnp.concatenate([self.mixing.value, jnp.eye(len(self.means))], axis=1)
 
     def coefficients(self, places: Places) -> Float[Array, "rows processes"]:
         if not isinstance(places, Together):
@@ -185,9 +247,12 @@ class MultiOutputGP(MixedGP):
     def extra_variance(self, places: Places) -> Rows:
         return jnp.zeros((places.output if isinstance(places, Together) else places).shape)
 
-    def offset(self, x: Rows, places: Places) -> Rows:
+    def offset(self, x: Rows, places: Places) -> Float[Array, "rows *functions"]:
         every = jnp.stack([mean(x) for mean in self.means])
         if not isinstance(places, Together):
+            if self.functions > 1:
+                each = self._in_rows(every)
+                return jnp.take_along_axis(each, places[None, None], axis=0)[0].T
             return jnp.take_along_axis(every, places[None], axis=0)[0]
         own = jnp.take_along_axis(every, places.output[None], axis=0)[0]
         shares = conditioned(self.noise_covariance(), places).shares
@@ -206,20 +271,28 @@ class MultiOutputGP(MixedGP):
             "kernels": self.kernels, "likelihoods": self.likelihoods, "means": self.means,
             "mixing": self.mixing, "names": self.names, "ties": self.ties,
         } | parts  # fmt: skip
-        kernels = list(kept["kernels"])
-        shared = self.shared or len(kernels)
+        kernels, own = list(kept["kernels"]), None
+        if self.mixing is None:
+            kernels = self._by_output(kernels)
+        elif self.shared < len(kernels):
+            kernels, own = kernels[: self.shared], self._by_output(kernels[self.shared :])
         made = MultiOutputGP(
-            kernels[:shared],
+            kernels,
             list(kept["likelihoods"]),
             mixing=kept["mixing"],
-            own=kernels[shared:] or None,
+            own=own,
             outputs=kept["names"],
-            mean=list(kept["means"]),
+            mean=self._by_output(kept["means"]),
             q=self.q,
         )
         if kept["ties"] is None:
             return made
         return eqx.tree_at(lambda m: m.ties, made, kept["ties"], is_leaf=lambda v: v is None)
+
+    def _by_output(self, parts: Any) -> list[Any]:
+        """What is known of every function, as the constructor takes it."""
+        spans = [self.functions_of(number) for number in range(self.outputs)]
+        return [tuple(parts[span]) for span in spans]
 
     def number_of(self, output: Any) -> int:
         """Which output is meant, by its number or its name."""
@@ -234,7 +307,7 @@ class MultiOutputGP(MixedGP):
         return number % self.outputs
 
     def __repr__(self) -> str:
-        shared = self.shared or len(self.kernels)
+        shared = self.shared if self.mixing is not None else len(self.kernels)
         kinds = ", ".join(map(repr, self.kernels[:shared]))
         mixing = "" if self.mixing is None else ", mixing=" + " ".join(repr(self.mixing).split())
         if shared < len(self.kernels):

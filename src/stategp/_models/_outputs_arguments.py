@@ -56,16 +56,26 @@ def as_mixing(mixing: Any) -> Parameter:
     )
 
 
-def shaped_mixing(matrix: Parameter, outputs: int, processes: int) -> Parameter:
-    """The matrix with a row for each output and a column for each process."""
+def outputs_mixed(matrix: Parameter | None, likelihood: Any) -> int | None:
+    """How many outputs a mixing matrix is for, if it tells: it has a row for each function."""
+    if matrix is None or not matrix.value.ndim or is_list(likelihood):
+        return None
+    functions = getattr(likelihood, "latents", 1)
+    rows = int(matrix.value.shape[0])
+    return None if rows % functions else rows // functions
+
+
+def shaped_mixing(matrix: Parameter, functions: int, processes: int) -> Parameter:
+    """The matrix with a row for each function and a column for each process."""
     if matrix.value.ndim:
-        if matrix.value.shape != (outputs, processes):
+        if matrix.value.shape != (functions, processes):
             raise ValueError(
-                f"mixing must have a row for each of {outputs} outputs and a column for each of "
-                f"{processes} kernels, got shape {matrix.value.shape}"
+                f"mixing must have a row for each of {functions} outputs (for each function, where "
+                f"likelihoods read several) and a column for each of {processes} kernels, got "
+                f"shape {matrix.value.shape}"
             )
         return matrix
-    start = np.eye(outputs, processes) + 0.1
+    start = np.eye(functions, processes) + 0.1
     return declare("mixing", matrix, default=start, constraint="real", role="shape", ndim=2)
 
 

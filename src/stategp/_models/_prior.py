@@ -18,7 +18,7 @@ Points = Float[Array, " points"]
 
 
 def seen_from(model: Any, origin: Any) -> Any:
-    """A GP for inputs that are measured from an origin, if it matters to its kernels where."""
+    """A model for inputs that are measured from an origin, if it matters to its kernels where."""
     if not any(kernel.located for kernel in model.kernels):
         return model
     start = float(np.asarray(origin))

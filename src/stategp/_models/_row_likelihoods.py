@@ -1,12 +1,13 @@
 """Several outputs, each with a likelihood of its own, observed in rows of any order."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from stategp.likelihoods import Likelihood
 
@@ -61,12 +62,23 @@ class RowLikelihood(eqx.Module):
     def guess_variance(self, guess: Rows) -> Rows:
         """The variance assumed for f around its guess, to start from."""
         total = jnp.zeros_like(guess)
-        for members, likelihood in self._kinds():
+        for mine, likelihood in self.by_kind():
             there = jax.vmap(lambda one, f: one.guess_variance(f))(likelihood, guess)
-            total = jnp.where(self._among(members), there, total)
+            total = jnp.where(mine, there, total)
         return total
 
     def _row_by_row(self, method: str, *columns: Rows) -> Any:
+        return self.row_by_row(lambda one, *row: getattr(one, method)(*row), *columns)
+
+    def by_kind(self) -> list[tuple[Bool[Array, " rows"], Any]]:
+        """Which rows each kind has, and the likelihood of every row were it of that kind."""
+        return [(self._among(members), likelihood) for members, likelihood in self._kinds()]
+
+    def row_by_row(self, of: Callable[..., Any], *columns: Any) -> Any:
+        """A function of a likelihood and a row, of the likelihood of every row.
+
+        Of the columns the first is y, the last what is read beside it.
+        """
         kinds, answer = self._kinds(), None
         for members, likelihood in kinds:
             mine = self._among(members)
@@ -76,14 +88,11 @@ class RowLikelihood(eqx.Module):
                 given[0] = jnp.where(mine, given[0], _possible(first))
                 given[-1] = jnp.where(mine, given[-1], first.extra_default)
 
-            def of(one: Likelihood, *row: Any) -> Any:
-                return getattr(one, method)(*row)
-
             here = jax.vmap(of)(likelihood, *given)
             if answer is None:
                 answer = here
             else:
-                answer = jax.tree.map(lambda a, b, m=mine: jnp.where(m, a, b), here, answer)
+                answer = jax.tree.map(lambda a, b, m=mine: _where(m, a, b), here, answer)
         return answer
 
     def _among(self, members: list[int]) -> Any:
@@ -106,6 +115,10 @@ class RowLikelihood(eqx.Module):
             )
             kinds.append((members, jax.tree.map(lambda v, at=at: v[at], stacked)))
         return kinds
+
+
+def _where(mine: Any, here: Any, other: Any) -> Any:
+    return jnp.where(mine.reshape(-1, *[1] * (here.ndim - 1)), here, other)
 
 
 def _possible(likelihood: Likelihood) -> float:

@@ -219,4 +219,7 @@ def _weights(kernel: Kernel, near: Near) -> Array:
 
 
 def _extents(kernel: Kernel) -> Extents:
-    return tuple((part.state_dim, len(part.blocks())) for part in summands_of(kernel).values())
+    """The size and the number of blocks of each summand; nothing is computed for that."""
+    parts = summands_of(kernel).values()
+    blocks = [jax.eval_shape(lambda part: part.blocks(), part) for part in parts]
+    return tuple((part.state_dim, len(own)) for part, own in zip(parts, blocks, strict=True))

@@ -13,6 +13,7 @@ from stategp._files import save
 from stategp._models import GP
 from stategp._posteriors._marginals import marginals_at
 from stategp._posteriors._pointwise import Latent, Points
+from stategp._posteriors._revising import Recent
 from stategp._posteriors._stepping import Matrices, States, Stepper, even, log_normal
 from stategp._runtime import on_device
 
@@ -32,7 +33,9 @@ class Filter:
     what the posterior of all observations says about the future. Other observations are taken in
     one after the other, too: each by the variational optimum of its own site, given the state
     before it. Sites are not revised when later observations come (this is assumed-density
-    filtering), so that the answer is close to, but not, that of `sg.condition`.
+    filtering), so that the answer is close to, but not, that of `sg.condition`. With a `lag`, the
+    sites of that many observations before the last are revised with every new one: as soon as the
+    kernel has forgotten what is further back, the answer is that of `sg.condition` again.
 
     `time` is that of the last observation, `observed` the number taken in since the posterior.
 
@@ -54,6 +57,8 @@ class Filter:
     young: States | None = None  # with a window: what is known without all that came before …
     young_since: Time = 0  # … this
     rounding: float = 0.0  # of the time, if it was computed and not given
+    lag: int | None = None  # how many observations are revised …
+    recent: Recent | None = None  # … and at least these: no more than twice as many
 
     def update(self, x: Any, y: Any, **extras: Any) -> "Filter":
         """The filter after one observation, or after many, in any order.
@@ -115,7 +120,7 @@ class Filter:
         save(self, path)
 
     def __repr__(self) -> str:
-        ways = {"forget": self.forget, "window": self.window}
+        ways = {"forget": self.forget, "window": self.window, "lag": self.lag}
         how = "".join(f", {name}={value:g}" for name, value in ways.items() if value is not None)
         return f"Filter of {self.model!r} at {self.time}, {self.observed} observed{how}"
 
@@ -134,6 +139,8 @@ class Filter:
 
     def _after(self, x: Time, step: float, y: float, extra: float) -> "Filter":
         """After an observation that has been checked."""
+        if self.recent is not None:
+            return self._revised([x], [step], [y], [extra])
         steps, young, since = self._steps, self.young, self.young_since
         states = steps.advance(self.states, step, self.forget)
         if self.window is not None and young is not None:
@@ -147,6 +154,22 @@ class Filter:
             states, young = even(states), None if young is None else even(young)
         new = Filter(self.model, x, states, count, self.forget, self.window, young, since)
         object.__setattr__(new, "_kept_steps", steps)
+        return new
+
+    def _revised(
+        self, x: list[Time], steps: list[float], y: list[float], extra: list[float]
+    ) -> "Filter":
+        """After some observations, no more than the lag, the sites of the last ones revised."""
+        recent, stepper, lag = self.recent, self._steps, self.lag
+        assert recent is not None
+        assert lag is not None
+        if len(recent) + len(y) > 2 * lag:
+            recent = recent.without_first(stepper, len(recent) - lag)
+        columns = (np.array(column, dtype=float) for column in (steps, x, y, extra))
+        recent, states = recent.with_more(stepper, *columns)
+        count = self.observed + len(y)
+        new = Filter(self.model, x[-1], even(states), count, lag=lag, recent=recent)
+        object.__setattr__(new, "_kept_steps", stepper)
         return new
 
     def _after_all(self, x: Any, y: Any, extras: dict[str, Any]) -> "Filter":
@@ -172,6 +195,12 @@ class Filter:
         order = np.flatnonzero(there)[np.argsort(inputs[there], kind="stable")]
         columns = [column[order].tolist() for column in (inputs, targets, extra)]
         new = self
+        if self.lag is not None:
+            for first in range(0, len(order), self.lag):
+                when, value, beside = (column[first : first + self.lag] for column in columns)
+                gaps = [float(b - a) for a, b in itertools.pairwise(when)]
+                new = new._revised(when, [new._step(when[0]), *gaps], value, beside)
+            return new
         for number, (when, value, beside) in enumerate(zip(*columns, strict=True)):
             if number % _BLOCK == 0:
                 ahead = itertools.pairwise([new.time, *columns[0][number : number + _BLOCK]])
@@ -230,7 +259,11 @@ def _number(value: Any) -> Time | None:
 
 def check_filter(kept: Filter) -> None:
     """A state of the right size for each kernel."""
-    for states in (kept.states, *([] if kept.young is None else [kept.young])):
+    recent = kept.recent
+    if (recent is None) != (kept.lag is None):
+        raise ValueError("it has a lag without the last observations, or these without a lag")
+    more = [] if recent is None else [recent.before]
+    for states in (kept.states, *([] if kept.young is None else [kept.young]), *more):
         if len(states) != len(kept.model.kernels):
             raise ValueError(f"it has {len(states)} states for {len(kept.model.kernels)} kernels")
         for state, kernel in zip(states, kept.model.kernels, strict=True):
@@ -238,3 +271,10 @@ def check_filter(kept: Filter) -> None:
             shapes = np.shape(state.mean), np.shape(state.covariance)
             if shapes != ((d,), (d, d)):
                 raise ValueError(f"a state has shapes {shapes}, and its kernel has dimension {d}")
+    if recent is not None:
+        count, latents = len(recent), len(kept.model.kernels)
+        rows = recent.y, recent.extra, recent.weights
+        tables = recent.centre, recent.linear, recent.precision
+        narrow = all(np.shape(row) == (count,) for row in rows)
+        if not narrow or any(np.shape(table) != (count, latents) for table in tables):
+            raise ValueError("its last observations have columns of different lengths")

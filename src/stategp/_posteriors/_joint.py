@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stategp._data import check_support
 from stategp._models import JointGP
-from stategp._posteriors._joint_marginals import JointMarginals
+from stategp._posteriors._joint_marginals import JointMarginals, joint_marginals
+from stategp._posteriors._joint_outcomes import JointOutcomes
 from stategp._posteriors._marginals import as_targets
 from stategp._posteriors._mixed import MixedPosterior
 from stategp._posteriors._pointwise import Points, check_levels
@@ -61,12 +61,20 @@ class JointPosterior(MixedPosterior):
         """Mean and variance of a new observation."""
         return self._there(x_new, extras).moments()
 
+    def predict_probabilities(self, x_new: Any) -> Float[Array, "points outcomes"]:
+        """The probability of each class of a new observation."""
+        there = self._there(x_new, {})
+        if not isinstance(there, JointOutcomes):
+            raise ValueError(
+                f"{type(self.model.likelihood).__name__} has no few outcomes that could each have "
+                "a probability; ask for quantiles, or for the distribution function (cdf)"
+            )
+        return there.probabilities()
+
     def log_density(self, x_new: Any, y_new: Any, **extras: Any) -> Points:
         """Log predictive density of each new observation separately (NaN where y is NaN)."""
         there = self._there(x_new, extras)
-        y = as_targets(y_new, there.mean.shape[1])
-        check_support(self.model.likelihood, "y_new", y, there.extra)
-        return there.log_density(y)
+        return there.log_density(as_targets(y_new, len(there)))
 
     def quantiles(
         self, x_new: Any, levels: Any = (0.025, 0.5, 0.975), **extras: Any
@@ -77,8 +85,7 @@ class JointPosterior(MixedPosterior):
     def cdf(self, x_new: Any, y_new: Any, *, strict: Any = False, **extras: Any) -> Points:
         """P(Y ≤ y) of each new observation, or P(Y < y) if `strict` (NaN where y is NaN)."""
         there = self._there(x_new, extras)
-        y = as_targets(y_new, there.mean.shape[1])
-        return there.cdf(np.ceil(y) - 1 if strict and self.model.likelihood.discrete else y)
+        return there.cdf(as_targets(y_new, len(there)), strict=strict)
 
     def crps(self, x_new: Any, y_new: Any, **extras: Any) -> Points:
         """Not available where functions are dependent."""
@@ -89,10 +96,10 @@ class JointPosterior(MixedPosterior):
     def _joint_moments(self, x_new: Any) -> tuple[np.ndarray, np.ndarray]:
         return self._moments_at(self._points("x_new", x_new), ())
 
-    def _there(self, x_new: Any, extras: dict[str, Any]) -> JointMarginals:
+    def _there(self, x_new: Any, extras: dict[str, Any]) -> JointMarginals | JointOutcomes:
         mean, covariance = self._joint_moments(x_new)
         extra = self._extra(len(mean), extras)
-        return JointMarginals.of(self.model.likelihood, mean, covariance, extra)
+        return joint_marginals(self.model.likelihood, mean, covariance, extra)
 
     def __repr__(self) -> str:
         return self._told(f"JointPosterior of {self.model!r}")

@@ -13,6 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import logsumexp
 
+from stategp._data import check_support
+from stategp._posteriors._joint_outcomes import JointOutcomes
 from stategp._posteriors._pointwise import Points, per_point
 from stategp._runtime import on_device
 from stategp.likelihoods import Likelihood
@@ -45,6 +47,9 @@ class JointMarginals(eqx.Module):
         spread = np.broadcast_to(variance, shift.shape)
         return JointMarginals(likelihood, mean[None] + shift, spread, weights, extra)
 
+    def __len__(self) -> int:
+        return self.mean.shape[1]
+
     def moments(self) -> tuple[Points, Points]:
         """Mean and variance of a new observation."""
         means, variances = self._ask("predict")
@@ -56,6 +61,7 @@ class JointMarginals(eqx.Module):
 
     def log_density(self, y: np.ndarray) -> Points:
         """Log predictive density (NaN where y is NaN)."""
+        check_support(self.likelihood, "y_new", y, self.extra)
         missing = np.isnan(y)
         stand_in = y[np.argmin(missing)] if len(y) else 0.0
         logs = self._ask("log_predictive_density", np.where(missing, stand_in, y))
@@ -63,15 +69,16 @@ class JointMarginals(eqx.Module):
         answer: Points = on_device(np.where(missing, np.nan, density))
         return answer
 
-    def cdf(self, y: np.ndarray) -> Points:
-        """P(Y ≤ y)."""
+    def cdf(self, y: np.ndarray, *, strict: Any = False) -> Points:
+        """P(Y ≤ y), or P(Y < y) if `strict`."""
+        y = np.ceil(y) - 1 if strict and self.likelihood.discrete else y
         answer: Points = on_device(self.weights @ self._ask("predictive_cdf", y))
         return answer
 
-    def quantiles(self, levels: np.ndarray) -> Float[Array, "levels points"]:
+    def quantiles(self, levels: Any) -> Float[Array, "levels points"]:
         """The smallest y with P(Y ≤ y) ≥ level, which lies between those of the nodes."""
         rows = []
-        for level in levels:
+        for level in np.asarray(levels):
             points = self.mean.shape[1]
             each = self._ask("predictive_quantile", np.full(points, level))
             low, high = each.min(axis=0), each.max(axis=0)
@@ -90,6 +97,15 @@ class JointMarginals(eqx.Module):
         flat = [part.reshape(-1, functions) for part in (self.mean, self.variance)]
         answers = per_point(self.likelihood, method, *columns, *flat, np.tile(self.extra, nodes))
         return jax.tree.map(lambda leaf: np.asarray(leaf).reshape(nodes, points), answers)
+
+
+def joint_marginals(
+    likelihood: Likelihood, mean: np.ndarray, covariance: np.ndarray, extra: np.ndarray
+) -> JointMarginals | JointOutcomes:
+    """What new observations are like, from the moments of all functions."""
+    kind = JointMarginals if likelihood.outcomes is None else JointOutcomes
+    there: JointMarginals | JointOutcomes = kind.of(likelihood, mean, covariance, extra)
+    return there
 
 
 def _root(covariance: np.ndarray) -> np.ndarray:

@@ -19,9 +19,14 @@ from stategp._inference import (
     mixed_shape,
     processes_strand,
 )
-from stategp._models import MixedGP, bare, prior_states
+from stategp._models import MixedGP, bare
 from stategp._posteriors._pointwise import Points, by_blocks, padded
-from stategp._posteriors._prediction import Predicts, States, samples_to_draw
+from stategp._posteriors._prediction import (
+    Predicts,
+    States,
+    sample_prior_with_states,
+    samples_to_draw,
+)
 from stategp._projection import project
 from stategp._runtime import (
     at_once,
@@ -218,14 +223,11 @@ def _sample_processes(
             )
         )
     functions = []
-    both = jnp.concatenate([x, inducing])
     for number, (kernel, (states, chain, span)) in enumerate(
         zip(model.kernels, _of_each(model, drawn), strict=True)
     ):
         own_key = jax.random.fold_in(key, len(drawn) + number)
-        before = prior_states(kernel, own_key, both, num_samples)
-        g = jnp.einsum("d,dsn->sn", kernel.emission(), before[..., : len(x)])
-        then = jnp.transpose(before[..., len(x) :], (1, 2, 0))
+        g, then = sample_prior_with_states(kernel, own_key, x, inducing, num_samples)
         projection = project(kernel, inducing, x, prior_transitions(kernel, inducing))
         functions.append(g + projection.conditional_mean(states[chain][..., span] - then))
     return jnp.stack(functions, axis=-1)

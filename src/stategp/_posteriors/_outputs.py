@@ -9,6 +9,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._data import extra_values
 from stategp._models import MultiOutputGP
+from stategp._posteriors._joint_marginals import JointMarginals, joint_marginals
+from stategp._posteriors._joint_outcomes import JointOutcomes
 from stategp._posteriors._marginals import Marginals, as_targets
 from stategp._posteriors._mixed import MixedPosterior
 from stategp._posteriors._pointwise import check_levels
@@ -18,13 +20,15 @@ from stategp._runtime import as_count, as_key, on_device
 
 Columns = Float[Array, "points *outputs"]
 Matrices = Float[Array, "points outputs outputs"]
+Predicted = Marginals | JointMarginals | JointOutcomes
 
 
 class MultiOutputPosterior(MixedPosterior):
     """The posterior of several outputs, returned by `sg.condition` and `sg.fit`.
 
     Every method answers for all outputs, which are the last axis of what it returns, or for the
-    one called `output`, by its name or number, and then without that axis.
+    one called `output`, by its name or number, and then without that axis. Where the likelihood of
+    an output reads several functions, methods that tell of functions have a column for each.
     """
 
     model: MultiOutputGP
@@ -40,10 +44,32 @@ class MultiOutputPosterior(MixedPosterior):
         ((2, 2), (2,))
         """
         x, wanted = self._points("x_new", x_new), self._wanted(output)
+        means, spreads = [], []
+        for mean, spread in self._of_functions(x, wanted):
+            means.append(mean)
+            spreads.append(np.diagonal(spread, axis1=1, axis2=2))
+        moments = [np.concatenate(parts, axis=1) for parts in (means, spreads)]
+        return _answer(moments, output if self._single(output) else None)
+
+    def _of_functions(
+        self, x: np.ndarray, wanted: list[int]
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Mean and covariance of the functions of each output; x is measured from the origin."""
         places = np.repeat(np.asarray(wanted, dtype=int), len(x))
-        moments = self._moments_at(np.tile(x, len(wanted)), places)
-        shape = (len(wanted), len(x))
-        return _answer([np.reshape(part, shape).T for part in moments], output)
+        mean, spread = self._moments_at(np.tile(x, len(wanted)), places)
+        most, found = self.model.functions, []
+        means = np.reshape(mean, (len(wanted), len(x), most))
+        spreads = np.reshape(spread, (len(wanted), len(x), most, most))
+        for number, m, S in zip(wanted, means, spreads, strict=True):
+            count = self.model.likelihoods[number].latents
+            found.append((m[:, :count], S[:, :count, :count]))
+        return found
+
+    def _single(self, output: Any) -> bool:
+        """Whether one output is meant, and reads one function."""
+        if output is None:
+            return False
+        return self.model.likelihoods[self.model.number_of(output)].latents == 1
 
     def covariance_f(self, x_new: Any) -> Matrices:
         """The covariance matrix of the latent functions of all outputs at each point."""
@@ -82,17 +108,28 @@ class MultiOutputPosterior(MixedPosterior):
         """
         count, x = as_count(num_samples), self._points("x_new", x_new)
         wanted = self._wanted(output)
+        columns = np.concatenate([self._columns_of(number) for number in wanted])
         if count == 0 or len(x) == 0:
-            f = np.zeros((count, len(x), len(wanted)))
+            f = np.zeros((count, len(x), len(columns)))
         else:
             processes = self._processes_at(as_key(key), x, count)
-            matrix = np.asarray(self.model.matrix())[wanted]
-            offsets = self._offsets_at(np.tile(x, len(wanted)), np.repeat(wanted, len(x)))
-            f = processes @ matrix.T + offsets.reshape(len(wanted), len(x)).T
+            matrix = np.asarray(self.model.matrix())[columns]
+            f = processes @ matrix.T + self._levels_at(x, wanted)
         drawn: Float[Array, "samples points *outputs"] = on_device(
-            f if output is None else f[..., 0]
+            f[..., 0] if self._single(output) else f
         )
         return drawn
+
+    def _columns_of(self, number: int) -> np.ndarray:
+        """Which of all functions an output reads."""
+        return np.arange(len(self.model.means))[self.model.functions_of(number)]
+
+    def _levels_at(self, x: np.ndarray, wanted: list[int]) -> np.ndarray:
+        """The mean functions of some outputs, in columns."""
+        offsets = self._offsets_at(np.tile(x, len(wanted)), np.repeat(wanted, len(x)))
+        each = np.reshape(offsets, (len(wanted), len(x), self.model.functions))
+        counts = [self.model.likelihoods[number].latents for number in wanted]
+        return np.concatenate([m[:, :n] for m, n in zip(each, counts, strict=True)], axis=1)
 
     def sample_y(
         self,
@@ -111,7 +148,7 @@ class MultiOutputPosterior(MixedPosterior):
             noise = draw_noise(keys[0], self._noise_at(f.shape[1], extras), len(f))
             columns = [f[..., i] + noise[..., i] for i in wanted]
         else:
-            columns = [self._observed_samples(keys[i], f[..., i], i, extras) for i in wanted]
+            columns = [self._observed_samples(keys[i], f, i, extras) for i in wanted]
         y = columns[0] if output is not None else np.stack(columns, axis=-1)
         drawn: Float[Array, "samples points *outputs"] = on_device(y)
         return drawn
@@ -119,9 +156,10 @@ class MultiOutputPosterior(MixedPosterior):
     def _observed_samples(
         self, key: PRNGKeyArray, f: np.ndarray, number: int, extras: dict[str, Any]
     ) -> np.ndarray:
-        extra = np.broadcast_to(self._extra_of(number, f.shape[1], extras)[None], f.shape)
-        likelihood = self.model.likelihoods[number]
-        return np.asarray(observe_samples(likelihood, key, on_device(f), extra))
+        extra = np.broadcast_to(self._extra_of(number, f.shape[1], extras)[None], f.shape[:2])
+        likelihood, own = self.model.likelihoods[number], f[..., self._columns_of(number)]
+        own = own[..., 0] if likelihood.latents == 1 else own
+        return np.asarray(observe_samples(likelihood, key, on_device(own), extra))
 
     def predict_y(
         self, x_new: Any, *, output: Any = None, **extras: Any
@@ -176,14 +214,51 @@ class MultiOutputPosterior(MixedPosterior):
 
     def crps(self, x_new: Any, y_new: Any, *, output: Any = None, **extras: Any) -> Columns:
         """Continuous ranked probability score of each new observation (NaN where y is NaN)."""
+        for number in self._wanted(output):
+            if self.model.likelihoods[number].latents > 1:
+                raise ValueError(
+                    f"the CRPS is not available for output {self.model.names[number]!r}, whose "
+                    "likelihood reads several functions: use log_density"
+                )
         return self._scores(x_new, y_new, output, extras, lambda there, y: there.crps(y))
 
-    def marginals_of(self, output: Any, x_new: Any, **extras: Any) -> Marginals:
+    def predict_probabilities(
+        self, x_new: Any, *, output: Any = None
+    ) -> Float[Array, "points outcomes"]:
+        """The probability of each label, level or class of a new observation of an output.
+
+        >>> import numpy as np, stategp as sg
+        >>> model = sg.MultiOutputGP(sg.kernels.Matern32(), ["gaussian", "bernoulli"])
+        >>> posterior = sg.condition(model, np.arange(3), [[0.3, 1], [1.2, 1], [0.1, 0]])
+        >>> posterior.predict_probabilities([0.5, 10.0], output=1).shape
+        (2, 2)
+        """
+        if output is None and self.model.outputs > 1:
+            raise ValueError("probabilities are those of one output: give output=…")
+        there = self.marginals_of(0 if output is None else output, x_new)
+        if isinstance(there, JointMarginals):
+            raise ValueError(
+                f"{type(there.likelihood).__name__} has no few outcomes that could each have a "
+                "probability; ask for quantiles, or for the distribution function (cdf)"
+            )
+        return there.probabilities()
+
+    def marginals_of(self, output: Any, x_new: Any, **extras: Any) -> Predicted:
         """The prediction of one output at new points, computed once for many quantities."""
-        number = self.model.number_of(output)
-        moments = self.predict_f(x_new, output=number)
-        extra = on_device(self._extra_of(number, len(moments[0]), extras))
-        return Marginals(self.model.likelihoods[number], *moments, extra)
+        number, x = self.model.number_of(output), self._points("x_new", x_new)
+        ((mean, covariance),) = self._of_functions(x, [number])
+        return self._there(number, mean, covariance, extras)
+
+    def _there(
+        self, number: int, mean: np.ndarray, covariance: np.ndarray, extras: dict[str, Any]
+    ) -> Predicted:
+        likelihood, extra = (
+            self.model.likelihoods[number],
+            self._extra_of(number, len(mean), extras),
+        )
+        if likelihood.latents > 1:
+            return joint_marginals(likelihood, mean, covariance, extra)
+        return Marginals(likelihood, *on_device((mean[:, 0], covariance[:, 0, 0], extra)))
 
     def observed(self, output: Any) -> tuple[np.ndarray, np.ndarray]:
         """The inputs, in the user's units, and the observations of an output."""
@@ -206,15 +281,14 @@ class MultiOutputPosterior(MixedPosterior):
         return np.asarray(extra_values(likelihood, points, own))
 
     def _each(
-        self, x_new: Any, output: Any, extras: dict[str, Any], ask: Callable[[Marginals, int], Any]
+        self, x_new: Any, output: Any, extras: dict[str, Any], ask: Callable[[Predicted, int], Any]
     ) -> list[Any]:
         """The answers of all outputs, or of one, as NumPy arrays."""
-        mean, variance = (np.asarray(part) for part in self.predict_f(x_new))
+        wanted = self._wanted(output)
+        moments = self._of_functions(self._points("x_new", x_new), wanted)
         answers = []
-        for position, i in enumerate(self._wanted(output)):
-            extra = self._extra_of(i, len(mean), extras)
-            columns = on_device((mean[:, i], variance[:, i], extra))
-            there = Marginals(self.model.likelihoods[i], *columns)
+        for position, (i, (mean, covariance)) in enumerate(zip(wanted, moments, strict=True)):
+            there = self._there(i, mean, covariance, extras)
             answers.append(jax.tree.map(np.asarray, ask(there, position)))
         return answers
 
@@ -227,9 +301,9 @@ class MultiOutputPosterior(MixedPosterior):
             y = y[:, None] if y.ndim == 1 else y
         y = self._checked(y, wanted)
 
-        def ask(there: Marginals, position: int) -> Any:
-            column = y if y.ndim == 0 else y[:, position]
-            return score(there, as_targets(column, len(there)))
+        def ask(there: Predicted, position: int) -> Any:
+            values = as_targets(y if y.ndim == 0 else y[:, position], len(there))
+            return score(there, values)
 
         scores = np.stack(self._each(x_new, output, extras, ask), axis=-1)
         answer: Columns = on_device(scores if output is None else scores[..., 0])

@@ -54,6 +54,7 @@ class Posterior(Predicts, TellsStates, ImportanceWeighted):
     certificate: Certificate | None = eqx.field(static=True, default=None)
     indefinite: bool = eqx.field(static=True, default=False)  # sites may be negative
     is_bound: bool = eqx.field(static=True, default=True)  # whether `elbo` is one
+    settled: bool = eqx.field(static=True, default=False)  # at the optimum, Gaussian
 
     @property
     def inducing(self) -> np.ndarray:
@@ -106,11 +107,13 @@ class Posterior(Predicts, TellsStates, ImportanceWeighted):
     def update(
         self,
         x_new: Any,
-        y_new: Any,
+        y_new: Any = None,
         *,
         refine: Any = False,
         inducing: Any = None,
         weights: Any = None,
+        forget: Any = None,
+        window: Any = None,
         method: Any = None,
         progress: Any = None,
         **extras: Any,
@@ -120,17 +123,25 @@ class Posterior(Predicts, TellsStates, ImportanceWeighted):
         Hyperparameters stay as they are, and the answer is that of `sg.condition` with all
         observations and the same inducing points. Nothing starts over: where every observation has
         a state, new ones get theirs; otherwise states are added where there are none, at the
-        distance they have elsewhere; and q takes natural-gradient steps from where it stands. The
-        time is that of a few passes over all observations (`filter` takes the same time for each,
-        however many there were).
+        distance they have elsewhere; and q takes natural-gradient steps from where it stands.
+        Gaussian observations at the end, or among states that are there, take one sweep over the
+        states and no pass over old observations; others a few passes over all of them. (`filter`
+        takes the same time for each, however many there were.)
 
         Arguments:
-            x_new: inputs, as for `sg.condition`, none or as many as you like.
+            x_new: inputs, as for `sg.condition`, none or as many as you like. Where the posterior
+                is that of a summary, or of a stream that was summed up, also a summary
+                (`sg.summarise`) or stream (`sg.stream`) of the new rows.
             y_new: observations; NaN means missing.
             refine: whether to learn the hyperparameters again, from their present values.
             inducing: other inducing points for all, as for `sg.condition` (a number, locations or
                 "data").
             weights: the number of times each new observation counts.
+            forget: after so long, in the units of x, an observation counts e⁻¹ ≈ 37 % as much: each
+                new one is weighed by e^(−age/forget) as the last one comes, and the weights of old
+                ones shrink by what the time since then takes.
+            window: observations that lie further than this before the last one are dropped, and
+                so are their states.
             method: how q is found, by default "natural". After method="laplace" or "ep" it has to
                 be given.
             progress: whether to show the bound on standard error.
@@ -145,9 +156,10 @@ class Posterior(Predicts, TellsStates, ImportanceWeighted):
         from stategp._fitting import update
 
         options = {"weights": weights, "method": method, "progress": progress}
-        return update(self, x_new, y_new, refine=refine, inducing=inducing, **options, **extras)
+        options |= {"forget": forget, "window": window, "inducing": inducing}
+        return update(self, x_new, y_new, refine=refine, **options, **extras)
 
-    def filter(self, *, forget: Any = None, window: Any = None) -> Filter:
+    def filter(self, *, forget: Any = None, window: Any = None, lag: Any = None) -> Filter:
         """What forecasts need of this posterior, to be kept up to date one by one (`sg.Filter`).
 
         Arguments:
@@ -156,7 +168,14 @@ class Posterior(Predicts, TellsStates, ImportanceWeighted):
                 over a time Δ. It matters for what would otherwise be remembered for ever, such as
                 levels and seasons, and pulls forecasts back to the prior over the same time.
             window: observations of the last `window` count, and none that are older than two of
-                them: after every window, what came before the last one is dropped.
+                them: after every window, what came before the last one is dropped. (To count those
+                of the last window exactly, all of them would have to be kept:
+                `update(…, window=…)` does.)
+            lag: for observations that are not Gaussian, how many before the last are revised with
+                every new one. Each step then takes time in proportion to the lag, whatever came
+                before, and the answer is that of `sg.condition` to the digits that what happened
+                so many observations ago no longer changes; a kernel with something that is never
+                forgotten (a constant, a season that stays the same) has no such lag.
 
         >>> import numpy as np, stategp as sg
         >>> model = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Gaussian(variance=0.1))
@@ -171,7 +190,7 @@ class Posterior(Predicts, TellsStates, ImportanceWeighted):
                 "use forecaster.update(frame)"
             )
         refuse_traced("the posterior", self)
-        return start_filter(self, forget, window)
+        return start_filter(self, forget, window, lag)
 
     def prior_sample(
         self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 1

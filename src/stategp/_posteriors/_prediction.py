@@ -240,7 +240,8 @@ def _sample(
     functions = []
     for number, kernel in enumerate(model.kernels):
         prior_key, posterior_key = jax.random.split(jax.random.fold_in(key, number))
-        prior_f, prior_states = _sample_prior(kernel, prior_key, x, inducing, num_samples)
+        points = (x, inducing, num_samples)
+        prior_f, prior_states = sample_prior_with_states(kernel, prior_key, *points)
         states = sample_states(
             shape.transitions[number],
             chain.sites[number],
@@ -254,7 +255,7 @@ def _sample(
     return functions[0] if len(functions) == 1 else jnp.stack(functions, axis=-1)
 
 
-def _sample_prior(
+def sample_prior_with_states(
     kernel: Kernel, key: PRNGKeyArray, x: Points, inducing: States, num_samples: int
 ) -> tuple[Float[Array, "samples points"], Float[Array, "samples states dim"]]:
     """Joint prior samples of f at x and of the states at the inducing locations."""

@@ -46,6 +46,7 @@ from stategp._posteriors._joint import JointPosterior
 from stategp._posteriors._outputs import MultiOutputPosterior
 from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain
+from stategp._posteriors._revising import Recent
 from stategp._posteriors._space_time import SpaceTimePosterior, check_space_time
 from stategp._posteriors._stepping import FilterState
 from stategp.parameters import Parameter
@@ -59,7 +60,7 @@ def allow_all() -> None:
     allow(Observations, Table)
     allow(Summarised, Sampled, Occupied, Stretches, GaussianSums, Tallies)
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
-    allow(chain.Sites, chain.PairMarginals, FilterState)
+    allow(chain.Sites, chain.PairMarginals, FilterState, Recent)
     allow(DeepGP, outside=("function",))
     check_when_read(
         {

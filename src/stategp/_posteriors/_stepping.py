@@ -94,7 +94,7 @@ class Stepper:
                 0.0 if self.levels is None else self.levels
             )
         whole = pad_last(x, padded_size(len(x)) if len(x) > 1 else 1)
-        means: np.ndarray = self._call(_means, on_device(whole))
+        means: np.ndarray = self.call(_means, on_device(whole))
         return means.reshape(len(whole), -1)[: len(x)]
 
     def matrices(self, step: float) -> Matrices:
@@ -103,7 +103,7 @@ class Stepper:
         if found is None:
             if len(self.kept) >= _KEPT:
                 self.kept.clear()
-            found = self.kept[step] = self._apart(self._call(_matrices, np.asarray(step)))
+            found = self.kept[step] = self._apart(self.call(_matrices, np.asarray(step)))
         return found
 
     def _apart(self, together: np.ndarray) -> Matrices:
@@ -119,7 +119,7 @@ class Stepper:
     def all_matrices(self, steps: np.ndarray) -> Matrices:
         """The same for many steps together, along the first axis."""
         whole = pad_last(steps, padded_size(len(steps)))
-        found = self._call(_all_matrices, on_device(whole))
+        found = self.call(_all_matrices, on_device(whole))
         return tuple((A[: len(steps)], Q[: len(steps)]) for A, Q in found)
 
     def prepare(self, steps: np.ndarray) -> None:
@@ -137,10 +137,24 @@ class Stepper:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The pull and the precision that an observation adds to f, which was normal before it."""
         numbers = [np.asarray(y), mean, variance, np.asarray(extra)]
-        found: tuple[np.ndarray, np.ndarray] = self._call(_site, *numbers)
+        found: tuple[np.ndarray, np.ndarray] = self.call(_site, *numbers)
         return found
 
-    def _call(self, program: Any, *arguments: Any) -> Any:
+    def slopes(
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, extra: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives of the expected log density of observations in the moments of f.
+
+        A row for each, a column for each latent function.
+        """
+        size = padded_size(len(y))
+        rows = [pad_last(column, size) for column in (y, mean, variance, extra)]
+        found = self.call(_slopes, *rows)
+        slope, curvature = (part.reshape(size, -1)[: len(y)] for part in found)
+        return slope, curvature
+
+    def call(self, program: Any, *arguments: Any) -> Any:
+        """What a program for this structure of models says of this one."""
         compiled = program(self.structure)
         key = program, arguments[0].shape
         if key not in self.ready:
@@ -216,7 +230,8 @@ def log_normal(error: float, variance: float) -> float:
     return -(math.log(2 * math.pi * variance) + error * error / variance) / 2
 
 
-def _model(structure: Any, leaves: Any) -> GP:
+def model_of(structure: Any, leaves: Any) -> GP:
+    """The model that was taken apart for a program."""
     model: GP = jax.tree.unflatten(structure, leaves)
     return model
 
@@ -226,7 +241,7 @@ def _matrices(structure: Any) -> Any:
     @jax.jit
     def program(leaves: Any, step: Float[Array, ""]) -> Any:
         # In one array: each that JAX returns takes some microseconds.
-        steps = [kernel.step_matrices(step[None]) for kernel in _model(structure, leaves).kernels]
+        steps = [kernel.step_matrices(step[None]) for kernel in model_of(structure, leaves).kernels]
         return jnp.concatenate([matrix.reshape(-1) for pair in steps for matrix in pair])
 
     return program
@@ -236,7 +251,7 @@ def _matrices(structure: Any) -> Any:
 def _all_matrices(structure: Any) -> Any:
     @jax.jit
     def program(leaves: Any, steps: Float[Array, " steps"]) -> Any:
-        pairs = [kernel.step_matrices(steps) for kernel in _model(structure, leaves).kernels]
+        pairs = [kernel.step_matrices(steps) for kernel in model_of(structure, leaves).kernels]
         return tuple((jnp.moveaxis(A, -1, 0), jnp.moveaxis(Q, -1, 0)) for A, Q in pairs)
 
     return program
@@ -246,7 +261,7 @@ def _all_matrices(structure: Any) -> Any:
 def _means(structure: Any) -> Any:
     @jax.jit
     def program(leaves: Any, x: Float[Array, " points"]) -> Any:
-        return prior_mean(_model(structure, leaves), x)
+        return prior_mean(model_of(structure, leaves), x)
 
     return program
 
@@ -255,6 +270,16 @@ def _means(structure: Any) -> Any:
 def _site(structure: Any) -> Any:
     @jax.jit
     def program(leaves: Any, y: Array, mean: Array, variance: Array, extra: Array) -> Any:
-        return variational_site(_model(structure, leaves).likelihood, y, mean, variance, extra)
+        return variational_site(model_of(structure, leaves).likelihood, y, mean, variance, extra)
+
+    return program
+
+
+@functools.lru_cache(maxsize=64)
+def _slopes(structure: Any) -> Any:
+    @jax.jit
+    def program(leaves: Any, y: Array, mean: Array, variance: Array, extra: Array) -> Any:
+        likelihood = model_of(structure, leaves).likelihood
+        return likelihood.expected_slopes(y, mean, variance, extra)[1:]
 
     return program

@@ -2,15 +2,19 @@
 
 from stategp._runtime._compilation import keep_compiled_programs
 from stategp._runtime._devices import (
-    PROCESSES,
+    Seat,
+    add_over_devices,
+    divisible,
+    exchanged,
+    for_each_device,
     in_step,
     is_in_step,
-    mesh_of_processes,
-    on_this_process,
-    one_for_each_process,
+    mesh_of_devices,
+    on_one_device,
     spread_over_devices,
 )
 from stategp._runtime._interrupts import finishing_compilations, hearing
+from stategp._runtime._jobs import check_jobs, in_jobs
 from stategp._runtime._joining import PATIENCE, end_at_once, join_processes
 from stategp._runtime._keys import as_count, as_key
 from stategp._runtime._memory import make_room
@@ -27,14 +31,20 @@ from stategp._runtime._writing import replacing
 
 __all__ = [
     "PATIENCE",
-    "PROCESSES",
     "Progress",
+    "Seat",
+    "add_over_devices",
     "as_count",
     "as_key",
     "at_once",
+    "check_jobs",
+    "divisible",
     "end_at_once",
+    "exchanged",
     "finishing_compilations",
+    "for_each_device",
     "hearing",
+    "in_jobs",
     "in_step",
     "is_in_step",
     "is_traced",
@@ -42,10 +52,9 @@ __all__ = [
     "keep_compiled_programs",
     "least_size",
     "make_room",
-    "mesh_of_processes",
+    "mesh_of_devices",
     "on_device",
-    "on_this_process",
-    "one_for_each_process",
+    "on_one_device",
     "pad_inducing",
     "pad_last",
     "padded_blocks",

@@ -93,12 +93,15 @@ def _seconds(name: str, value: float | int) -> int:
     return round(value)
 
 
-def end_at_once(code: int) -> NoReturn:
+def end_at_once(code: int, error: BaseException | None = None) -> NoReturn:
     """End a process that failed; all others end, too.
 
-    Those that failed for the same reason are waited for, so that each can say so.
+    Those that failed for the same reason are waited for, so that each can say so. An error of the
+    runtime itself says little to those who do not know it: most often another process has died
+    while sums were exchanged, and the last line says so.
     """
-    _hush()
+    if not isinstance(error, jax.errors.JaxRuntimeError):
+        _hush()
     with contextlib.suppress(KeyboardInterrupt):
         parting = threading.Thread(target=_part, daemon=True)
         parting.start()
@@ -123,7 +126,7 @@ def _fail(usual: Any, kind: type, value: Any, traceback: Any) -> None:
     """What happens to an exception that nobody has caught."""
     usual(kind, value, traceback)
     if not hasattr(sys, "ps1"):  # else somebody at the keyboard goes on
-        end_at_once(1)
+        end_at_once(1, value)
 
 
 def _leave() -> None:

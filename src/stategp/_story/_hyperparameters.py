@@ -63,13 +63,16 @@ def _outputs(model: MultiOutputGP, unit: str) -> Iterator[Hyperparameter]:
     if model.mixing is not None:
         for number, kernel in enumerate(model.kernels[: model.shared]):
             yield from _rows(kernel, [f"process {number + 1}"], unit)
-        for name, row in zip(model.names, np.asarray(model.mixing.value), strict=True):
+        for name, row in zip(model.function_names, np.asarray(model.mixing.value), strict=True):
             shares = dataclasses.replace(model.mixing, value=on_device(row), prior=None)
             yield from _rows(shares, [name], unit, "mixing")
     for number, name in enumerate(model.names):
-        if model.shared < len(model.kernels):
-            yield from _rows(model.kernels[model.shared + number], [name], unit)
-        yield from _rows(model.means[number], [name, "mean"], unit)
+        mine = model.functions_of(number)
+        own = model.kernels[model.shared :][mine]  # none if all are shared
+        for at, which in enumerate(model.function_names[mine]):
+            if own:
+                yield from _rows(own[at], [which], unit)
+            yield from _rows(model.means[mine][at], [which, "mean"], unit)
         yield from _rows(model.likelihoods[number], [name, "likelihood"], unit)
     if model.ties is not None:
         R = np.asarray(model.noise_covariance())

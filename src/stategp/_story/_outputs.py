@@ -22,7 +22,8 @@ def output_panels(
 
     `to_time` makes of inputs what is drawn along the axis.
     """
-    x, rule = _along(posterior, until, _MOST_POINTS, to_time)
+    slow = posterior.model.functions > 1
+    x, rule = _along(posterior, until, _FEW_POINTS if slow else _MOST_POINTS, to_time)
     panels = []
     for number, name in enumerate(posterior.model.names):
         there = posterior.marginals_of(number, x, **_usual(posterior, number))

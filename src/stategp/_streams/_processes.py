@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
-import numpy as np
 
 from stategp._data import Summary
 from stategp._files import load
+from stategp._runtime import exchanged
 
 _FINE, _FAILED = 0, 1  # how a message begins
 
@@ -51,7 +51,7 @@ def shared(read: Callable[[], bytes]) -> list[bytes]:
         failure: Exception | None = None
     except Exception as error:  # the others wait for this process: they must be told
         own, failure = bytes([_FAILED]) + str(error).encode(), error
-    messages = _exchanged(own)
+    messages = exchanged(own)
     if failure is not None:
         raise failure
     for process, message in enumerate(messages):
@@ -59,17 +59,6 @@ def shared(read: Callable[[], bytes]) -> list[bytes]:
             reason = message[1:].decode()
             raise RuntimeError(f"process {process} could not read its share: {reason}")
     return [message[1:] for message in messages]
-
-
-def _exchanged(own: bytes) -> list[bytes]:
-    """The messages of all processes, in order."""
-    from jax.experimental.multihost_utils import process_allgather
-
-    sizes = np.asarray(process_allgather(np.array([len(own)]))).reshape(-1)
-    padded = np.zeros(int(sizes.max()), np.uint8)
-    padded[: len(own)] = np.frombuffer(own, np.uint8)
-    rows = np.asarray(process_allgather(padded)).reshape(len(sizes), -1)
-    return [row[:size].tobytes() for row, size in zip(rows, sizes, strict=True)]
 
 
 def _written(summary: Summary) -> bytes:

@@ -134,6 +134,10 @@ class Sum(Blockwise):
     def covariance(self, lag: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         return sum((k.covariance(lag) for k in self.kernels), start=jnp.zeros_like(lag))
 
+    @property
+    def state_dim(self) -> int:
+        return sum(kernel.state_dim for kernel in self.kernels)
+
     def blocks(self) -> tuple[Kernel, ...]:
         return tuple(block for kernel in self.kernels for block in kernel.blocks())
 

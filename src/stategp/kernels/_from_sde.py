@@ -6,8 +6,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.linalg import matrix_balance
-from scipy.optimize import brentq
 
 from stategp.kernels._base import Matrix, State, Steps
 from stategp.kernels._beginning import Beginning, Matrices
@@ -146,6 +144,8 @@ class FromSDE(LinearSDE, Beginning):
 
 def _check_stable(F: np.ndarray) -> None:
     """Refuse equations that have no stationary covariance, or lose its digits."""
+    from scipy.linalg import matrix_balance  # slow to import
+
     eigenvalues = np.linalg.eigvals(F)
     if eigenvalues.real.max() >= 0:
         raise ValueError(
@@ -187,6 +187,8 @@ def _check_covariance(name: str, matrix: np.ndarray) -> None:
 
 def _forgetting_rate(F: np.ndarray, diffusion: np.ndarray, H: np.ndarray, start: float) -> float:
     """The rate ρ at which the states of F − ρI forget if the variance of f is to be `start`."""
+    from scipy.optimize import brentq  # slow to import
+
     if isinstance(start, bool) or not isinstance(start, int | float) or not 0 < start < np.inf:
         raise ValueError(f"start must be a positive number, got {start!r}")
     norm, growth = float(np.abs(F).sum(axis=1).max()), np.linalg.eigvals(F).real.max()

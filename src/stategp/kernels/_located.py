@@ -45,8 +45,9 @@ class Located(Kernel):
     def _refuse(self) -> NoReturn:
         raise ValueError(
             f"{type(self).__name__} kernels depend on where they are, and this needs one that is "
-            "the same everywhere. They can be fitted with sg.fit and sg.condition, as an sg.GP; "
-            "for covariances, call the kernel with two arrays of inputs"
+            "the same everywhere. They can be fitted with sg.fit and sg.condition, in an sg.GP, an "
+            "sg.MultiOutputGP or an sg.JointGP; for covariances, call the kernel with two arrays "
+            "of inputs"
         )
 
 

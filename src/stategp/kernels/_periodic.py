@@ -85,6 +85,10 @@ class Periodic(Blockwise):
         """The share of the variance in the omitted harmonics."""
         return 1.0 - jnp.sum(self.weights())
 
+    @property
+    def state_dim(self) -> int:  # known without computing anything
+        return 2 * self.order + 1
+
     def blocks(self) -> tuple[Kernel, ...]:
         variances = self.variance.value * self.weights()
         harmonics = (

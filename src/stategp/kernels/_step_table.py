@@ -37,6 +37,7 @@ _DIGITS = -(-STEP_DOUBLINGS // _BITS)  # of the longest step
 _ENTRIES = 2**_BITS
 _UNITS = np.ldexp(1.0, _BITS * np.arange(_DIGITS))
 _FEW = 8192  # steps: no more of them are worth the tables
+_LONG = 0.5  # mean step, in units of h, from which tables pay for A and Q without a gradient
 _BLOCK = 4104  # steps side by side; of a power of two all rows would share the same cache lines
 
 Steps = Float[Array, " steps"]
@@ -44,8 +45,25 @@ Tables = Float[Array, "digits entries pair"]
 
 
 def many_steps(F: Matrix, diffusion: Matrix, dt: Steps) -> tuple[Batch, Batch]:
-    """A(Δ) and Q(Δ) of any number of steps."""
-    return (doubled if len(dt) <= _FEW else tabulated)(F, diffusion, dt)
+    """A(Δ) and Q(Δ) of any number of steps, in the way that is quicker.
+
+    A gradient through many steps is quicker with tables, however long they are.
+    """
+    return (doubled if len(dt) <= _FEW else _many)(F, diffusion, dt)
+
+
+@jax.custom_vjp
+def _many(F: Matrix, diffusion: Matrix, dt: Steps) -> tuple[Batch, Batch]:
+    long = jnp.mean(fastest_rate(F, diffusion) * dt) > _LONG
+    A, Q = jax.lax.cond(long, tabulated, doubled, F, diffusion, dt)
+    return A, Q
+
+
+def _many_forward(F: Matrix, diffusion: Matrix, dt: Steps) -> tuple[Any, Any]:
+    return jax.vjp(tabulated, F, diffusion, dt)
+
+
+_many.defvjp(_many_forward, lambda pull, cotangents: pull(cotangents))
 
 
 def doubled(F: Matrix, diffusion: Matrix, dt: Steps) -> tuple[Batch, Batch]:

@@ -34,6 +34,10 @@ from stategp.parameters import Parameter, Value, derived, held, positive
 
 
 class _Trend(Blockwise):
+    @property
+    def state_dim(self) -> int:  # known without computing anything
+        return 2
+
     @abc.abstractmethod
     def stationary(self) -> Kernel:
         """The kernel, with few exceptions stationary, that this one is computed as."""
@@ -63,6 +67,10 @@ class Wiener(_Trend):
     def __init__(self, *, diffusivity: Value = None, start: Value = None):
         self.diffusivity = positive("diffusivity", diffusivity, default=1.0, role="diffusivity")
         self.start = held("start", start, default=1e6, role="start")
+
+    @property
+    def state_dim(self) -> int:
+        return 1
 
     def stationary(self) -> Kernel:
         start = self.start.value
@@ -151,6 +159,10 @@ class IntegratedWiener(_Trend):
         opening: Any = f"start of a {whose}"
         self.start = held("start", start, default=vague, role=opening)
         self.slope = held("slope", slope, default=1e6, role="start of a slope")
+
+    @property
+    def state_dim(self) -> int:
+        return self.order + 1
 
     @property
     def homogeneous(self) -> bool:

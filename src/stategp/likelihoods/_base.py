@@ -37,6 +37,7 @@ Latent = Float[Array, "..."]  # one number per observation, or one per observati
 Features = Float[Array, "_ *points"]  # one row for each
 
 QUADRATURE = 32  # nodes, unless the user says otherwise
+MOST_NODES = 2**15  # of a product of rules
 
 
 class Likelihood(eqx.Module):
@@ -55,6 +56,7 @@ class Likelihood(eqx.Module):
     log_concave: ClassVar[bool] = False  # E[∂²/∂f² log p] ≤ 0: sites never have negative precision
     support: ClassVar[str] = "be finite"  # what `valid` demands, in words
     discrete: ClassVar[bool] = False  # y is a whole number
+    differences: ClassVar[bool] = False  # only those between latents matter: f + c is as good as f
 
     @abc.abstractmethod
     def log_density(self, y: Points, f: Latent, extra: Points) -> Points:
@@ -268,6 +270,32 @@ class Likelihood(eqx.Module):
         inner = (1,) * mean.ndim if self.latents == 1 else (*(1,) * (mean.ndim - 1), self.latents)
         t = jnp.asarray(nodes).reshape((len(weights), *inner))
         return mean[None] + jnp.sqrt(variance)[None] * t, jnp.asarray(weights)
+
+    def joint_nodes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Standard normal nodes, a column for each latent, and weights, where they are dependent.
+
+        If only `differences` of latents matter, there is a column for each but the last.
+        """
+        dims = self.latents - self.differences
+        if self.quadrature_order**dims > MOST_NODES:
+            least = int(MOST_NODES ** (1 / dims))
+            raise ValueError(
+                f"{type(self).__name__} reads {self.latents} functions together, and quadrature "
+                f"with {self.quadrature_order} nodes for each would need "
+                f"{self.quadrature_order}**{dims} of them, more than {MOST_NODES}: let it have "
+                f"quadrature={least} or less, give its class a method expected_jointly(y, mean, "
+                "covariance, extra), or use an sg.GP, whose functions are independent under q"
+            )
+        return product_hermite(self.quadrature_order, dims)
+
+    def joint_slopes(self, y: Points, f: Latent, extra: Points) -> tuple[Points, Latent, Latent]:
+        """log p(y | f), its gradient in all latents of each observation, and half its Hessian."""
+
+        def one(f: Array, y: Array, extra: Array) -> Array:
+            return self.log_density(y[None], f[None], extra[None])[0]
+
+        value, slope = jax.vmap(jax.value_and_grad(one))(f, y, extra)
+        return value, slope, jax.vmap(jax.hessian(one))(f, y, extra) / 2
 
     def __repr__(self) -> str:
         shown = {"link", "levels", "classes"}

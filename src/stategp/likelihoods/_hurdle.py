@@ -60,6 +60,13 @@ class HurdlePoisson(Likelihood):
         count = y * log_rate - jnp.exp(log_rate + spread / 2) - hidden - gammaln(y + 1)
         return any_at_all + jnp.where(some, count, 0.0)
 
+    def expected_jointly(
+        self, y: Points, mean: Latent, covariance: Latent, extra: Points
+    ) -> Points:
+        """E[log p(y | f)] where the two functions are dependent: each has a term of its own."""
+        variance = jnp.diagonal(covariance, axis1=-2, axis2=-1)
+        return self.expected_log_density(y, mean, variance, extra)
+
     def moments(self, f: Latent, extra: Points) -> tuple[Points, Points]:
         return self.predict(f, jnp.zeros_like(f), extra)
 

@@ -42,8 +42,9 @@ def plus_normal(law: Law, at: Values, variance: Values) -> Values:
     start, end = at - REACH * deviation, at + REACH * deviation
     # Panels end where the normal's step begins, where it is over, and at the peak of the law.
     width = deviation * math.sqrt(2)
-    inner = jnp.sort(jnp.stack([start, end, jnp.broadcast_to(law.peak, at.shape)]), axis=0)
-    inner = jnp.clip(inner, law.lower[None], law.upper[None])
+    peak = jnp.broadcast_to(law.peak, at.shape)
+    inner = [jnp.minimum(start, peak), jnp.clip(peak, start, end), jnp.maximum(end, peak)]
+    inner = jnp.clip(jnp.stack(inner), law.lower[None], law.upper[None])
     edges = jnp.concatenate([law.lower[None], inner, law.upper[None]])
     middles, halves = (edges[1:] + edges[:-1]) / 2, (edges[1:] - edges[:-1]) / 2
     at, width, middles, halves = jax.lax.optimization_barrier((at, width, middles, halves))

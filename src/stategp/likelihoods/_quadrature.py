@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
-from scipy.special import roots_hermitenorm
+from scipy.special import ndtri, roots_hermitenorm
+from scipy.stats import qmc
 
 Values = Float[Array, "*points"]
 Several = Float[Array, "..."]  # (*points, latents)
@@ -25,6 +26,7 @@ _BISECTIONS = 24  # of a logarithm that spans 60: to a relative 1e-6 or so
 _NEWTON_STEPS = 6  # from there to rounding
 _EDGE_BISECTIONS = 10
 _NORMAL_REACH = 8.5  # standard deviations that matter to a sum of double precision
+_SPREAD = 2048  # half of the nodes where a product of rules would have too many
 _DROP = 34.0  # nats below the peak at which an integrand is over: e⁻³⁴ ≈ 1e-15
 
 
@@ -50,6 +52,20 @@ def product_hermite(order: int, latents: int) -> tuple[np.ndarray, np.ndarray]:
     grid = np.stack(np.meshgrid(*[nodes] * latents, indexing="ij"), axis=-1).reshape(-1, latents)
     table = np.stack(np.meshgrid(*[weights] * latents, indexing="ij"), axis=-1)
     return grid, np.prod(table, axis=-1).ravel()
+
+
+@functools.lru_cache(maxsize=8)
+def spread_out(dims: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes (·, dims) of equal weight for independent standard normals, in many dimensions.
+
+    Points of Sobol' and their mirror images, stretched to have unit covariance: odd functions and
+    quadratic ones have exact averages.
+    """
+    points = qmc.Sobol(dims, scramble=False).random(_SPREAD) + 0.5 / _SPREAD
+    half = ndtri(points)
+    both = np.concatenate([half, -half])
+    root = np.linalg.cholesky(both.T @ both / len(both))
+    return np.linalg.solve(root, both.T).T, np.full(len(both), 1 / len(both))
 
 
 def derivatives(function: Function, at: Values) -> tuple[Values, Values, Values]:

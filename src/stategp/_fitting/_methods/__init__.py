@@ -24,7 +24,7 @@ from stategp._fitting._methods._natural_first_order import NaturalInMinibatches,
 from stategp._fitting._methods._power_ep import PowerEP
 from stategp._fitting._settings import Regime
 
-__all__ = ["Method", "PowerEP", "find_method"]
+__all__ = ["Method", "Natural", "PowerEP", "find_method"]
 
 METHODS: tuple[type[Method], ...] = (
     Natural,

@@ -5,7 +5,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float
 
 from stategp._fitting._deep import DeepTask
@@ -41,7 +40,7 @@ class DeepNatural(Ascending):
         optimiser = checked(task.settings.optimiser)
         sites = first_sites(model) if warm is None else warm.sites
         start = DeepState.first(model, optimiser, sites)
-        return _ascent(task, model, start, _natural_step(optimiser))
+        return _ascent(task, model, start, _natural_step(optimiser), _replaced)
 
     def at_end(
         self, model: DeepGP, task: DeepTask, warm: Any, state: DeepState, result: FitResult
@@ -87,7 +86,13 @@ def _indefinite(warm: DeepPosterior | None) -> bool:
     return warm is not None and warm.indefinite
 
 
-def _ascent(task: DeepTask, model: DeepGP, start: Any, take: Any) -> Ascent:
+def _replaced(before: DeepState, after: DeepState) -> int:
+    """How many layers moved by Gauss–Newton in the step between."""
+    counts = [sum(int(count) for count in state.replaced.values()) for state in (before, after)]
+    return counts[1] - counts[0]
+
+
+def _ascent(task: DeepTask, model: DeepGP, start: Any, take: Any, replaced: Any = None) -> Ascent:
     """A step for every minibatch of every output, or for all data."""
     settings, key = task.settings, jax.random.key(task.settings.seed)
     scales = jnp.ones(len(to_vector(model)))
@@ -112,6 +117,7 @@ def _ascent(task: DeepTask, model: DeepGP, start: Any, take: Any) -> Ascent:
         enough=(settings.tolerance or 1e-4) * task.count,
         noisy=True,
         stop_early=settings.tolerance is not None,
+        replaced=replaced,
     )
 
 
@@ -125,7 +131,7 @@ def _take(outputs: tuple[Output, ...], at: Any) -> tuple[Output, ...]:
 
 
 @functools.lru_cache(maxsize=16)
-def _natural_step(optimiser: optax.GradientTransformation) -> Any:
+def _natural_step(optimiser: Any) -> Any:
     @jax.jit
     def step(
         state: DeepState, model: DeepGP, outputs: Any, at: Any, scales: Array, size: Any, key: Any
@@ -137,6 +143,8 @@ def _natural_step(optimiser: optax.GradientTransformation) -> Any:
 
 @functools.lru_cache(maxsize=16)
 def _gradient_step(optimiser: Any) -> Any:
+    import optax  # slow to import
+
     @jax.jit
     def step(
         state: Any, model: DeepGP, outputs: Any, at: Any, scales: Array, size: Any, key: Any

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
@@ -115,9 +114,9 @@ def _with_gradient(bound: Bound) -> Any:
 
 
 @functools.lru_cache(maxsize=16)
-def _optax_step(
-    bound: Bound, take: Take, optimiser: optax.GradientTransformation, count: int
-) -> Any:
+def _optax_step(bound: Bound, take: Take, optimiser: Any, count: int) -> Any:
+    import optax  # slow to import
+
     @jax.jit
     def step(
         state: tuple[Everything, Any],

@@ -3,7 +3,8 @@
 The observations of an interval share its site: the cavity of each is q without power/n of it, where
 n is their number, so they share the cavity too. Matching moments there gives each its own factor on
 what the states predict for its f; the factors of an interval add up to its new site. What is kept
-between steps does not grow with the data. With one observation in every interval, and for Gaussian
+between steps does not grow with the data: every step computes anew where the observations lie
+between the states. With one observation in every interval, and for Gaussian
 ones always, this ends where a site for every observation does.
 
 log p(y) is EP's, with the factors that the shared cavities give. Away from those two cases it is
@@ -47,21 +48,23 @@ class Sharing(NamedTuple):
 @jax.jit
 def starting_sharing(
     model: GP, data: Observations, inducing: States, guess: Latent
-) -> tuple[Geometry, Sharing]:
-    """EP before its first step."""
+) -> tuple[States, Sharing]:
+    """EP before its first step, and what steps need beside it: the inducing points."""
     shape = geometry(model, data.nodes, inducing)
     sites, swept = sweep_factors(model, shape, *first_factors(model, data, guess))
-    return shape, Sharing(sites, swept.marginals, jnp.zeros((), int), jnp.inf * jnp.ones(()))
+    start = Sharing(sites, swept.marginals, jnp.zeros((), int), jnp.inf * jnp.ones(()))
+    return inducing, start
 
 
 @jax.jit(static_argnames=("power", "damping"))
 def sharing_step(
-    model: GP, data: Observations, shape: Geometry, state: Sharing, power: float, damping: float
+    model: GP, data: Observations, inducing: States, state: Sharing, power: float, damping: float
 ) -> tuple[Sharing, Evidence]:
     """All sites at once, and log p(y) after that.
 
     A step to nowhere leaves everything where it was, with a change of NaN.
     """
+    shape = geometry(model, data.nodes, inducing)
     linear, precision = _factors(model, data, shape, state, power)
     wanted = shape.projections[0].gather(linear, precision, len(shape.transitions[0].A))
     sites = state.sites.mix(wanted, damping)

@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from stategp._data import PlacedRows
@@ -107,7 +106,7 @@ class MixedInMinibatches(Ascending):
 
 
 @functools.lru_cache(maxsize=16)
-def _full_step(optimiser: optax.GradientTransformation, count: int) -> Any:
+def _full_step(optimiser: Any, count: int) -> Any:
     @jax.jit
     def step(
         state: Moving,
@@ -137,7 +136,7 @@ def _full_step(optimiser: optax.GradientTransformation, count: int) -> Any:
 
 
 @functools.lru_cache(maxsize=16)
-def _minibatch_step(optimiser: optax.GradientTransformation, count: int) -> Any:
+def _minibatch_step(optimiser: Any, count: int) -> Any:
     @jax.jit
     def step(
         state: Moving,

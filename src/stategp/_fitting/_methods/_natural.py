@@ -118,4 +118,5 @@ class Natural(Collapsing):
         self, model: GP, task: SeriesTask, state: Settling, result: FitResult | None
     ) -> Posterior:
         q = state.q
-        return task.posterior(model, q.sites, q.marginals, q.elbo, result)
+        settled = model.likelihood.conjugate
+        return task.posterior(model, q.sites, q.marginals, q.elbo, result, settled=settled)

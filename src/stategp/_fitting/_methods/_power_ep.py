@@ -228,7 +228,7 @@ def ep_objective(model: GP, data: Observations, inducing: States, method: PowerE
 class _Propagation(Stepwise):
     """Steps of EP until the sites stand still; a state is that of EP and its log p(y)."""
 
-    def __init__(self, method: PowerEP, model: GP, task: SeriesTask, shape: Geometry, first: Any):
+    def __init__(self, method: PowerEP, model: GP, task: SeriesTask, shape: Any, first: Any):
         self.method, self.model, self.task = method, model, task
         self.shape, self.first = shape, first
         self.max_steps = task.settings.max_steps or MOST_STEPS
