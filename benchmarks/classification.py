@@ -10,8 +10,10 @@ docs/classification-run.json, which a test compares with the page.
 """
 
 import argparse
+import datetime
 import json
 import warnings
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import stategp as sg
+from benchmarks.kills import commit
 
 STORED = Path(__file__).parents[1] / "docs" / "classification-run.json"
 FOLDS = 5
@@ -71,7 +74,8 @@ def run() -> dict[str, Any]:
         name: {which: score(classifier, x, y) for which, classifier in classifiers().items()}
         for name, (x, y) in data_sets().items()
     }
-    return {"folds": FOLDS, "scikit-learn": sklearn.__version__, "scores": found}
+    about = {"date": f"{datetime.date.today()}", "commit": commit(), "stategp": version("stategp")}
+    return about | {"folds": FOLDS, "scikit-learn": sklearn.__version__, "scores": found}
 
 
 def table(result: dict[str, Any]) -> str:

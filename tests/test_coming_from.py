@@ -13,6 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 
 import stategp as sg
 from tests.pages import ROOT, blocks
@@ -70,6 +71,45 @@ def test_every_class_of_theirs_has_a_row(peer: str, title: str) -> None:
     answered = {name for theirs, _ in rows(title) for name in named(theirs)}
     assert not [name for name in PEERS[peer]["names"] if name not in answered]
     assert f"| {title} {PEERS[peer]['version']} |" in PAGE.read_text()
+
+
+LIKE_DENSE = [
+    "GaussianProcessRegression",
+    "[Sparse][Markov]GaussianProcess",
+    "[Sparse]InfiniteHorizon",
+]
+
+
+@pytest.mark.parametrize("theirs", LIKE_DENSE)
+def test_exact_rows_have_the_evidence_of_a_dense_gp(theirs: str, names: dict) -> None:
+    ours = next(ours for left, ours in ROWS if theirs in left)
+    posterior = eval(compile(CODE.findall(ours)[0], str(PAGE), "eval"), dict(names))
+    x, y = names["x"], names["y"]
+    K = np.asarray(names["a"](x, x)) + np.eye(len(x))  # noise of variance one
+    exact = scipy.stats.multivariate_normal(np.zeros(len(x)), K).logpdf(y)
+    np.testing.assert_allclose(posterior.elbo, exact, rtol=1e-9)
+
+
+# How far, in nats, the bound or the approximate evidence of a row is from that of natural gradients
+# with a state at every input.
+NEAR_NATURAL = {
+    "`CVIGaussianProcess`": 1e-6,
+    "`PowerExpectationPropagation`": 0.5,
+    "ExtendedKalmanSmoother": 1.0,
+    "`[Sparse][Markov]PosteriorLinearisationGP`": 1.0,
+    "GaussNewton`": 1.0,
+    "`Unscented`": 1.0,
+}
+
+
+@pytest.mark.parametrize("theirs", NEAR_NATURAL)
+def test_rows_that_approximate_agree_about_f(theirs: str, names: dict) -> None:
+    ours = next(ours for left, ours in ROWS if theirs in left)
+    posterior = eval(compile(CODE.findall(ours)[0], str(PAGE), "eval"), dict(names))
+    natural = sg.condition(names["model"], names["x"], names["labels"], inducing="data")
+    assert abs(posterior.elbo - natural.elbo) < NEAR_NATURAL[theirs]
+    means = [np.asarray(one.predict_f(names["x"])[0]) for one in (posterior, natural)]
+    np.testing.assert_allclose(means[0], means[1], atol=0.2)
 
 
 LAGS = np.array([0.0, 0.4, 1.7, 5.0])

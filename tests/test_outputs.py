@@ -138,6 +138,21 @@ def test_minibatches_and_optax_climb_too():
         assert slow.elbo > start.elbo
 
 
+@pytest.mark.filterwarnings("ignore::stategp.NotConvergedWarning")
+def test_minibatches_of_several_product_chains_end_at_the_optimum():
+    """Three outputs of two processes, each a chain; steps that do not shrink to begin with."""
+    model = sg.MultiOutputGP([KERNEL] * 2, noise.Gaussian(variance=0.5), q="product", **MIXED)
+    best = sg.condition(model, X, Y, inducing=6)
+    options = {"batch_size": 24, "step_size": lambda step: 1.0 / (1 + step / 20), "max_steps": 200}
+    found = sg.condition(model, X, Y, inducing=best.inducing, **options)
+    per_row = (best.elbo - found.elbo) / np.sum(~np.isnan(Y))
+    assert -1e-9 < per_row < 0.01
+    means = [np.asarray(one.predict_f(X)[0]) for one in (best, found)]
+    np.testing.assert_allclose(means[1], means[0], atol=0.3)  # of values between −10 and 10
+    spreads = [np.asarray(one.predict_f(X)[1]) for one in (best, found)]
+    np.testing.assert_allclose(spreads[1], spreads[0], rtol=0.1)
+
+
 SEVERAL = np.array([0.0, 0.6, 1.1, 1.9, 2.4, 3.0])
 WIND = np.array([0.2, 1.4, 0.3, -1.1, -0.2, 0.9])
 SKY = np.array([0.0, 2.0, np.nan, 1.0, 2.0, 0.0])

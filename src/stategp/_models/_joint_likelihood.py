@@ -12,12 +12,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from stategp._linalg import psd_cholesky
+from stategp._linalg import (
+    lower_triangle,
+    psd_cholesky,
+    solve_upper,
+    symmetric,
+    times,
+    transpose,
+)
 from stategp.likelihoods import Likelihood
 
+_LEAST = 1e-6  # of a variance that is not known from others, or a standard deviation
 Rows = Float[Array, " rows"]
 Several = Float[Array, "rows functions"]
 Matrices = Float[Array, "rows functions functions"]
+Spread = Float[Array, "rows spread spread"]  # of what varies between nodes
 
 
 class JointLikelihood(eqx.Module):
@@ -36,7 +45,10 @@ class JointLikelihood(eqx.Module):
             answer: Rows = self.likelihood.expected_jointly(y, mean, covariance, extra)
             return answer
         return self._average(
-            lambda f: self.likelihood.log_density(y, f, extra), mean, covariance, jnp.zeros_like(y)
+            lambda f, _: self.likelihood.log_density(y, f, extra),
+            mean,
+            self._root(covariance),
+            jnp.zeros_like(y),
         )
 
     def expected_slopes(
@@ -55,12 +67,39 @@ class JointLikelihood(eqx.Module):
             value, (slope, curvature) = slopes(mean, covariance, y, extra)
             return value, slope, curvature
 
-        def parts(f: Several) -> Any:
-            return self.likelihood.joint_slopes(y, f, extra)
+        root = self._root(covariance)
+        dims = root.shape[-1]
 
-        nothing = (jnp.zeros_like(y), jnp.zeros_like(mean), jnp.zeros_like(covariance))
-        answer: tuple[Rows, Several, Matrices] = self._average(parts, mean, covariance, nothing)
-        return answer
+        def parts(f: Several, node: Float[Array, " dims"]) -> Any:
+            value, slope, bend = self.likelihood.joint_slopes(y, f, extra)
+            return value, slope, bend, slope[:, :dims, None] * node[None, None]
+
+        nothing = (*map(jnp.zeros_like, (y, mean, covariance)), jnp.zeros_like(root))
+        value, slope, bend, pull = self._average(parts, mean, root, nothing)
+        return value, slope, self._in_covariance(covariance, root, pull, bend)
+
+    def _in_covariance(
+        self, covariance: Matrices, root: Spread, pull: Spread, bend: Matrices
+    ) -> Matrices:
+        """The derivative in the covariance of the sum over nodes, as it is computed.
+
+        That of the integral, ½ E[∇∇ log p], differs by the error of quadrature, and a search for
+        the highest sum would not find its end. It stands in where the covariance is singular.
+        """
+        L, G = (jnp.moveaxis(part, 0, -1) for part in (root, pull))
+        half = 1 - jnp.eye(len(L)) / 2
+        inner = lower_triangle(times(transpose(L), G)) * half[..., None]
+        outer = solve_upper(L, transpose(solve_upper(L, transpose(inner))))
+        exact = jnp.moveaxis(symmetric(outer), -1, 0)
+        spread = spread_of(covariance, self.likelihood.differences)
+        variances = jnp.diagonal(spread, axis1=1, axis2=2)
+        pivots = jnp.diagonal(root, axis1=1, axis2=2) ** 2
+        wide = jnp.all((pivots > _LEAST * variances) & (variances > _LEAST**2), axis=1)
+        if self.likelihood.differences:
+            last = -jnp.sum(exact, axis=1, keepdims=True)
+            exact = jnp.concatenate([exact, last], axis=1)
+            exact = jnp.concatenate([exact, -jnp.sum(exact, axis=2, keepdims=True)], axis=2)
+        return jnp.where(wide[:, None, None], exact, bend)
 
     def outcome_probabilities(
         self, mean: Several, covariance: Matrices, extra: Rows
@@ -69,12 +108,12 @@ class JointLikelihood(eqx.Module):
         values = range(self.likelihood.outcomes or 0)
         labels = [jnp.full(extra.shape, float(value)) for value in values]
 
-        def each(f: Several) -> Float[Array, "rows outcomes"]:
+        def each(f: Several, _: Array) -> Float[Array, "rows outcomes"]:
             logs = [self.likelihood.log_density(label, f, extra) for label in labels]
             return jnp.exp(jnp.stack(logs, axis=-1))
 
         nothing = jnp.zeros((len(extra), len(labels)))
-        found: Array = self._average(each, mean, covariance, nothing)
+        found: Array = self._average(each, mean, self._root(covariance), nothing)
         return found / jnp.sum(found, axis=-1, keepdims=True)
 
     def highest_log_density(self, y: Rows, extra: Rows) -> Rows:
@@ -86,20 +125,25 @@ class JointLikelihood(eqx.Module):
         variances = self.likelihood.guess_variance(guess)
         return variances[..., None] * jnp.eye(guess.shape[-1])[None]
 
-    def _average(self, function: Any, mean: Several, covariance: Matrices, start: Any) -> Any:
+    def _root(self, covariance: Matrices) -> Spread:
+        """Cholesky factors."""
+        spread = jnp.moveaxis(spread_of(covariance, self.likelihood.differences), 0, -1)
+        return jnp.moveaxis(psd_cholesky(spread), -1, 0)
+
+    def _average(self, function: Any, mean: Several, root: Spread, start: Any) -> Any:
+        """Of a function of f and of the node where it is."""
         nodes, weights = (jnp.asarray(part) for part in self.likelihood.joint_nodes())
-        last = self.likelihood.differences  # stays where its mean is: any one may
-        root = jnp.moveaxis(psd_cholesky(jnp.moveaxis(spread_of(covariance, last), 0, -1)), -1, 0)
+        stays = mean.shape[-1] - root.shape[-1]  # where only differences matter, the last one
 
         def term(total: Any, node: tuple[Array, Array]) -> tuple[Any, None]:
-            away = jnp.pad(root @ node[0], ((0, 0), (0, int(last))))
-            parts = function(mean + away)
+            away = jnp.pad(root @ node[0], ((0, 0), (0, stays)))
+            parts = function(mean + away, node[0])
             return jax.tree.map(lambda a, b: a + node[1] * b, total, parts), None
 
         return jax.lax.scan(term, start, (nodes, weights))[0]
 
 
-def spread_of(covariance: Matrices, differences: bool) -> Float[Array, "rows spread spread"]:
+def spread_of(covariance: Matrices, differences: bool) -> Spread:
     """The covariance of the functions, or of their differences from the last one."""
     if not differences:
         return covariance

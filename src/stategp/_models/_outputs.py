@@ -222,8 +222,8 @@ class MultiOutputGP(MixedGP):
             rows = self.likelihood.at(places)
             return rows if self.functions == 1 else RowFunctions(rows, self.functions)
         noise = conditioned(self.noise_covariance(), places).noise
-        rows = with_value(Gaussian().variance, noise)
-        return eqx.tree_at(lambda likelihood: likelihood.variance, Gaussian(), rows)
+        variances = with_value(Gaussian().variance, noise)
+        return eqx.tree_at(lambda likelihood: likelihood.variance, Gaussian(), variances)
 
     @property
     def shared(self) -> int:
@@ -249,10 +249,10 @@ class MultiOutputGP(MixedGP):
 
     def offset(self, x: Rows, places: Places) -> Float[Array, "rows *functions"]:
         every = jnp.stack([mean(x) for mean in self.means])
-        if self.functions > 1:
-            each = self._in_rows(every)
-            return jnp.take_along_axis(each, places[None, None], axis=0)[0].T
         if not isinstance(places, Together):
+            if self.functions > 1:
+                each = self._in_rows(every)
+                return jnp.take_along_axis(each, places[None, None], axis=0)[0].T
             return jnp.take_along_axis(every, places[None], axis=0)[0]
         own = jnp.take_along_axis(every, places.output[None], axis=0)[0]
         shares = conditioned(self.noise_covariance(), places).shares

@@ -68,12 +68,11 @@ def _outputs(model: MultiOutputGP, unit: str) -> Iterator[Hyperparameter]:
             yield from _rows(shares, [name], unit, "mixing")
     for number, name in enumerate(model.names):
         mine = model.functions_of(number)
-        own = model.kernels[model.shared :][mine] or [None] * (mine.stop - mine.start)
-        for which, kernel, mean in zip(
-            model.function_names[mine], own, model.means[mine], strict=True
-        ):
-            yield from () if kernel is None else _rows(kernel, [which], unit)
-            yield from _rows(mean, [which, "mean"], unit)
+        own = model.kernels[model.shared :][mine]  # none if all are shared
+        for at, which in enumerate(model.function_names[mine]):
+            if own:
+                yield from _rows(own[at], [which], unit)
+            yield from _rows(model.means[mine][at], [which, "mean"], unit)
         yield from _rows(model.likelihoods[number], [name, "likelihood"], unit)
     if model.ties is not None:
         R = np.asarray(model.noise_covariance())

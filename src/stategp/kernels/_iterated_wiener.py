@@ -19,6 +19,8 @@ from stategp.kernels._base import Matrix, Scalar, State, Steps
 from stategp.kernels._beginning import Beginning, Matrices
 from stategp.parameters import Parameter
 
+# Q of a step, scaled to unit diagonal, has a condition number of 2e8 at this order, half of the
+# digits of double precision, and about 30 times more with each further one.
 HIGHEST_ORDER = 6
 
 
