@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from scipy.optimize import minimize
 from scipy.special import gammaln
@@ -321,6 +322,12 @@ def test_independent_processes_are_chosen_again_after_learning():
     assert fitted.elbo == pytest.approx(same.elbo, abs=1e-3)
 
 
+def test_optax_climbs_to_the_same_hyperparameters():
+    best = sg.fit(free("joint"), (TIMES, SITES), GAPPY)
+    found = sg.fit(free("joint"), (TIMES, SITES), GAPPY, optimiser=optax.adam(0.1), max_steps=200)
+    assert found.elbo == pytest.approx(best.elbo, abs=1e-2)
+
+
 def test_minibatches_and_places_by_number():
     free = model(likelihood="poisson", places=2)
     found = sg.fit(free, (TIMES, SITES), COUNTS, batch_size=8, max_steps=30)
@@ -391,6 +398,10 @@ def test_every_kernel_over_space_can_be_saved(joint, tmp_path):
         moved = dataclasses.replace(joint, model=with_fields(joint.model, space=kernel))
         moved.save(tmp_path / name)
         assert repr(sg.load(tmp_path / name).model.space) == repr(kernel)
+    apart = sg.spatial.Matern32(lengthscale=2.0, separable=True)
+    moved = dataclasses.replace(joint, model=with_fields(joint.model, space=apart))
+    moved.save(tmp_path / "apart")
+    assert sg.load(tmp_path / "apart").model.space.separable
 
 
 @pytest.mark.parametrize(
