@@ -7,6 +7,7 @@ import numpy as np
 
 import stategp as sg
 from benchmarks.forecast_series import GROUPS
+from benchmarks.origin_trials import Recalibrated, recalibrations, tracked
 from stategp._forecasting import _choosing
 from stategp._forecasting._averages import Average, Part
 from stategp._forecasting._changes import with_changes
@@ -64,8 +65,17 @@ def trial_of_intervals(group, here, y, future):
 
 def trial_of_origins(group, here, y, future):
     """A row: intervals with and without what forecasts from earlier origins show."""
-    choices, _ = _choosing.choose(here.series, here.axis)
-    ways = {"without": tuple(c._replace(ahead=()) for c in choices), "with": choices}
+    learned = {}
+
+    def remembered(candidate, series):
+        found = learn(candidate, series)
+        learned[id(found.posterior)] = found
+        return found
+
+    with mock.patch.object(_choosing, "learn", remembered):
+        choices, series = _choosing.choose(here.series, here.axis)
+    ahead = recalibrations([tracked(learned[id(c.posterior)], series) for c in choices])
+    ways = {"without": choices, "with": tuple(map(Recalibrated, choices, ahead))}
     found = {
         name: scored(group, _choosing.averaged(way, here.ahead), y, future)
         for name, way in ways.items()

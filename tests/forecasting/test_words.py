@@ -112,6 +112,11 @@ def test_the_story_in_words(monthly) -> None:
     assert "July" in said[1]
     assert "January" in said[1]
     assert said[2].startswith("noise: ")
+    first, x = forecaster.fitted.choices[0], 48 * 365.25 / 12  # a month after the data
+    wider = 100 * abs(np.sqrt(first.widening(np.array([x])))[0] - 1)
+    assert float(said[3].removeprefix("intervals: ").split()[0]) == pytest.approx(wider, abs=0.6)
+    assert " % wider one step ahead and " in said[3]
+    assert said[3].endswith("for what was estimated and by the latest errors")
     assert forecaster.cautions == ()
     story = forecaster.story(points=50)
     assert story.notes[0].startswith("Trend: rises by ")

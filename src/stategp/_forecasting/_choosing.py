@@ -11,8 +11,7 @@ from stategp._forecasting._averages import Average, Part, average_of, kept_posit
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._candidates import Candidate
 from stategp._forecasting._changes import surprise, with_changes
-from stategp._forecasting._learning import Learned, Series, learn, noise_of, tracked
-from stategp._forecasting._origins import STEPS, recalibrations
+from stategp._forecasting._learning import Learned, Series, learn, noise_of
 from stategp._forecasting._scales import Scale
 from stategp._posteriors import Posterior
 
@@ -36,7 +35,6 @@ class Choice(NamedTuple):
     floor: float | None = None
     cap: float | None = None
     lately: float = 1.0  # the variance of the latest errors, in units of what the model expects
-    ahead: tuple[float, ...] = ()  # logarithms of the same, from origins within the data
 
     @property
     def scale(self) -> Scale:
@@ -48,37 +46,27 @@ class Choice(NamedTuple):
 
         A regression with k numbers on n observations leaves errors of (n − k)/n of their variance
         and adds k/n of it. Errors of trends grow with the distance from the data, relative to
-        their length. Soon after the data errors are as large as they were lately; and as many steps
-        after it they are as large as they were after origins within the data.
+        their length. Soon after the data errors are as large as they were lately.
         """
         data = self.posterior.data
-        return widening(data, self.spent, self.lately, self.ahead, x - data.origin)
+        return widening(data, self.spent, self.lately, x - data.origin)
 
 
-def widening(
-    data: Observations, spent: float, lately: float, ahead: tuple[float, ...], x: np.ndarray
-) -> np.ndarray:
+def widening(data: Observations, spent: float, lately: float, x: np.ndarray) -> np.ndarray:
     """The same for x measured from the origin of the data."""
     seen = np.asarray(data.x)
     count, low, high = float(np.sum(data.weights)), float(seen.min()), float(seen.max())
     beyond = np.maximum(np.maximum(low - x, x - high), 0.0)
     spent = min(spent, count / 2)
     known: np.ndarray = 1 + _ESTIMATED * beyond / max(high - low, 1e-300)
-    return known * _after(seen, lately, ahead, x - high) * (count + spent) / (count - spent)
+    return known * _after(seen, lately, x - high) * (count + spent) / (count - spent)
 
 
-def _after(
-    seen: np.ndarray, lately: float, ahead: tuple[float, ...], beyond: np.ndarray
-) -> np.ndarray:
-    """The variance of the latest errors, which tells less the further one looks ahead.
-
-    And of those so many steps after origins within the data.
-    """
+def _after(seen: np.ndarray, lately: float, beyond: np.ndarray) -> np.ndarray:
+    """The variance of the latest errors, which tells less the further one looks ahead."""
     between = np.diff(np.unique(seen))
     steps = np.maximum(beyond, 0.0) / (float(np.median(between)) if len(between) else 1.0)
     variance = 1 + (lately - 1) * np.exp(-steps / _MEMORY)
-    if ahead:
-        variance = variance * np.exp(np.interp(steps, STEPS, ahead))
     return np.where(beyond > 0, variance, 1.0)
 
 
@@ -139,16 +127,14 @@ def choose(
                 for number, scale in enumerate(scales)
             ]
     fitted[best] += [search(other, series) for other in scales[best][1:]]
-    weighed = weigh([[one.evidence for one in some] for some in fitted], best)
-    models = [fitted[number][place] for _, number, place in weighed]
     chosen = []
-    calibrated = recalibrations([tracked(model, series) for model in models])
-    for (weight, _, _), model, ahead in zip(weighed, models, calibrated, strict=True):
+    for weight, number, place in weigh([[one.evidence for one in some] for some in fitted], best):
+        model = fitted[number][place]
         about, scale = model.candidate, model.candidate.scale
         chosen.append(
             Choice(
                 weight, model.posterior, about.trend, scale.log, about.spent,
-                scale.floor, scale.cap, lately(model.scores[~series.doubted]), ahead,
+                scale.floor, scale.cap, lately(model.scores[~series.doubted]),
             )
         )  # fmt: skip
     return tuple(chosen), series

@@ -150,11 +150,9 @@ def intervals_in_words(choice: Choice, last: float, step: float, count: int) -> 
     far = max(1, min(_FAR, count // 4))
     wide = np.sqrt(choice.widening(last + step * np.array([1.0, far])))
     shares = [f"{100 * abs(w - 1):.0f} % {'wider' if w >= 1 else 'narrower'}" for w in wide]
-    by = "for what was estimated and by the latest errors"
-    checked = f"{by}, and by forecasts from earlier origins" if choice.ahead else by
     return (
         f"intervals: {shares[0]} one step ahead and {shares[1]} {far} steps ahead than the first "
-        f"model alone would have them, {checked}"
+        "model alone would have them, for what was estimated and by the latest errors"
     )
 
 

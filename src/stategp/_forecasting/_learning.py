@@ -14,7 +14,6 @@ from stategp._fitting import NotConvergedWarning, condition, fit
 from stategp._forecasting._beside import NOTHING, Beside
 from stategp._forecasting._candidates import Candidate, Outline, candidates
 from stategp._forecasting._filtering import emission_of
-from stategp._forecasting._origins import Track, track_of
 from stategp._forecasting._outliers import Surprises, gross, unexpected
 from stategp._forecasting._regression import condition_with_effects, fit_with_effects
 from stategp._forecasting._regression_posterior import RegressionPosterior
@@ -192,20 +191,6 @@ def learn(candidate: Candidate, series: Series, **options: Any) -> Learned:
         learned = in_units_of_y(learned, scale, series.taken(scale))
     learned = eqx.tree_at(lambda posterior: posterior.elbo, learned, evidence)
     return Learned(candidate, learned, evidence, expected, scores)
-
-
-def tracked(learned: Learned, series: Series) -> Track | None:
-    """What a model is to forecast from origins within the data, if observations are normal."""
-    if not series.beside.normal:
-        return None
-    posterior, candidate = learned.posterior, learned.candidate
-    left = candidate.scale.forward(series.taken(candidate.scale)) - candidate.fitted
-    if isinstance(posterior, RegressionPosterior):
-        left = left - posterior.design.matrix(series.x) @ np.asarray(posterior.effect_mean)
-    return track_of(
-        posterior.model.kernels[0], float(noise_of(posterior)), series.outline.step,
-        series.x, left, series.counts * series.shares, ~series.doubted,
-    )  # fmt: skip
 
 
 def _fit_level(model: GP, x: np.ndarray, y: np.ndarray, **options: Any) -> Posterior:

@@ -38,7 +38,6 @@ class Light(NamedTuple):
     spent: float
     lately: float
     result: FitResult | None
-    ahead: tuple[float, ...] = ()
 
 
 @dataclasses.dataclass(eq=False)
@@ -92,7 +91,6 @@ class Panel:
                 one.log,
                 one.spent,
                 lately=one.lately,
-                ahead=one.ahead,
             )
             for one in self.chosen[number]
         )
@@ -217,8 +215,7 @@ class Panel:
             if noise:
                 variance = variance + query.template.noise(query.values) + known
             if light.trend:
-                grown = light.spent, light.lately, light.ahead
-                variance = variance * widening(query.data, *grown, query.x)
+                variance = variance * widening(query.data, light.spent, light.lately, query.x)
             deviation = np.sqrt(np.maximum(variance, 0.0))
             parts.setdefault(number, []).append(Part(light.weight, light.log, mean, deviation))
         return {number: average_of(some) for number, some in parts.items()}

@@ -25,7 +25,6 @@ from stategp._forecasting._choosing import lately, weigh
 from stategp._forecasting._defaults import refuse_durations
 from stategp._forecasting._learning import LEARNING, Series, left_out
 from stategp._forecasting._long import Long
-from stategp._forecasting._origins import Track, recalibrations, track_of
 from stategp._forecasting._panel import Light, Panel
 from stategp._forecasting._reading import LongForm, Raw, read_series
 from stategp._forecasting._single import Wish, chooses, most_compared, plainly_normal
@@ -196,8 +195,8 @@ class PanelFit:
                 by_number[entry.number].append(entry)
         weighed = [e for number, some in by_number.items() for e in self._weigh(some, best[number])]
         self._score([entry for entry in weighed if not len(entry.scores)])
-        for entry, ahead in zip(weighed, recalibrations(list(map(_tracked, weighed))), strict=True):
-            self.chosen[entry.number] += (self._chosen(entry, ahead),)
+        for entry in weighed:
+            self.chosen[entry.number] += (self._chosen(entry),)
         return {n for n in best if not self.problems[n]} | {n for n in numbers if self.problems[n]}
 
     def _learn_entries(self, entries: list["Entry"]) -> None:
@@ -261,12 +260,11 @@ class PanelFit:
             entry.weight /= total
         return weighed
 
-    def _chosen(self, entry: "Entry", ahead: tuple[float, ...]) -> Light:
+    def _chosen(self, entry: "Entry") -> Light:
         about, light = entry.candidate, self._light(entry.learned, entry.weight, entry.evidence)
         return light._replace(
-            trend=about.trend, log=about.scale.log, spent=about.spent,
-            lately=lately(entry.scores), ahead=ahead,
-        )  # fmt: skip
+            trend=about.trend, log=about.scale.log, spent=about.spent, lately=lately(entry.scores)
+        )
 
     def _light(self, learned: LearnedItem, weight: float, evidence: float) -> Light:
         template = learned.template
@@ -308,13 +306,3 @@ class PanelFit:
 
     def _fails(self, number: int, problem: str) -> None:
         self.problems[number], self.series[number] = " ".join(problem.split()), None
-
-
-def _tracked(entry: Entry) -> Track | None:
-    """What a model is to forecast from origins within the data."""
-    series, candidate, learned = entry.series, entry.candidate, entry.learned
-    kernel = learned.template.with_values(learned.values).kernels[0]
-    noise = float(learned.template.noise(learned.values))
-    left = candidate.scale.forward(series.y) - candidate.fitted
-    everything = np.ones(len(left), dtype=bool)
-    return track_of(kernel, noise, series.outline.step, series.x, left, series.counts, everything)

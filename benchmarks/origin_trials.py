@@ -1,10 +1,12 @@
-"""Forecasts from origins within the data, against what came: how wide intervals should be.
+"""A trial of `benchmarks.forecast_trials`: intervals as wide as errors after earlier origins say.
 
 A model with the hyperparameters that it learned goes through the latest observations as a Kalman
 filter does. At each of them it forecasts the next ones. How large their errors are, in units of
-what it expects, step by step ahead, is what its variances are multiplied by after the data.
+what it expects, step by step ahead, is what its variances are multiplied by after the data. The
+forecaster does not do this: on series that it was not chosen on it did not help.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +14,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from stategp._forecasting._choosing import Choice
 from stategp._forecasting._filtering import emission_of
+from stategp._forecasting._learning import Learned, Series, noise_of
+from stategp._forecasting._regression_posterior import RegressionPosterior
 from stategp._models import bare
 from stategp._runtime import on_device
 from stategp.chain import step_transitions
@@ -27,6 +32,27 @@ _REGULAR = 1e-3  # of a step, by which times may differ from a grid
 _TOGETHER = 256  # models that are filtered side by side
 
 
+@dataclasses.dataclass(frozen=True)
+class Recalibrated:
+    """A choice with intervals as wide as errors after earlier origins say."""
+
+    choice: Choice
+    ahead: tuple[float, ...]  # as `recalibrations` has it
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.choice, name)
+
+    def widening(self, x: np.ndarray) -> np.ndarray:
+        """What variances at x are multiplied by."""
+        usual, data = self.choice.widening(x), self.choice.posterior.data
+        if not self.ahead:
+            return usual
+        seen = np.unique(np.asarray(data.x))
+        beyond = x - data.origin - seen[-1]
+        steps = np.maximum(beyond, 0.0) / float(np.median(np.diff(seen)))
+        return np.where(beyond > 0, usual * np.exp(np.interp(steps, STEPS, self.ahead)), usual)
+
+
 class Track(NamedTuple):
     """A model, and observations on a grid of times for it to forecast."""
 
@@ -36,6 +62,20 @@ class Track(NamedTuple):
     values: np.ndarray  # without the mean and effects
     weights: np.ndarray  # none where nothing was observed
     counted: np.ndarray  # whether an error there counts: not if it is that of an outlier
+
+
+def tracked(learned: Learned, series: Series) -> Track | None:
+    """What a model is to forecast from origins within the data, if observations are normal."""
+    if not series.beside.normal:
+        return None
+    posterior, candidate = learned.posterior, learned.candidate
+    left = candidate.scale.forward(series.taken(candidate.scale)) - candidate.fitted
+    if isinstance(posterior, RegressionPosterior):
+        left = left - posterior.design.matrix(series.x) @ np.asarray(posterior.effect_mean)
+    return track_of(
+        posterior.model.kernels[0], float(noise_of(posterior)), series.outline.step,
+        series.x, left, series.counts * series.shares, ~series.doubted,
+    )  # fmt: skip
 
 
 def track_of(

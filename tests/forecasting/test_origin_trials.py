@@ -1,13 +1,19 @@
-"""Forecasts from origins within the data, and what intervals learn from them."""
+"""The trial of forecasts from origins within the data, and what intervals learn from them."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import stategp as sg
-from stategp._forecasting import _origins
-from stategp._forecasting._choosing import Choice, widening
-from stategp._forecasting._origins import STEPS, Track, recalibrations, scores_of, track_of
+from benchmarks import origin_trials
+from benchmarks.origin_trials import (
+    STEPS,
+    Recalibrated,
+    Track,
+    recalibrations,
+    scores_of,
+    track_of,
+)
+from stategp._forecasting._choosing import Choice
 from stategp.kernels import Matern12, Matern32, Sum
 
 KERNEL = Sum(
@@ -75,23 +81,12 @@ def test_intervals_learn_from_errors_ahead() -> None:
     """Errors as expected leave them alone; larger ones make them wider, as far as there are any."""
     rows = RNG.standard_normal((60, len(STEPS)))
     rows[:, -2:] = np.nan
-    fair, wide = _origins._calibrated(rows), _origins._calibrated(3 * rows)
+    fair, wide = origin_trials._calibrated(rows), origin_trials._calibrated(3 * rows)
     assert np.max(np.abs(fair)) < 0.35
     assert wide[0] > 1.2  # the logarithm of a variance
     assert wide[0] > wide[5] > wide[-1] == 0.0
-    data = sg.condition(sg.GP(KERNEL), X, Y, inducing="data", progress=False).data
+    posterior = sg.condition(sg.GP(KERNEL), X, Y, inducing="data", progress=False)
+    choice = Choice(1.0, posterior, "", log=False, spent=2.0, lately=1.5)
     at = np.array([-1.0, X[-1] + 0.5, X[-1] + 1.0, X[-1] + 500.0])
-    plain, wider = (widening(data, 0.0, 1.0, ahead, at) for ahead in ((), wide))
-    np.testing.assert_allclose(wider / plain, np.exp([0.0, wide[0], wide[1], wide[-1]]))
-
-
-def test_a_forecaster_says_what_it_did() -> None:
-    frame = pd.DataFrame({"ds": pd.date_range("2024-01-01", periods=60, freq="MS")})
-    frame["y"] = 100 + np.cumsum(RNG.standard_normal(60))
-    forecaster = sg.Forecaster().fit(frame, progress=False)
-    assert all(len(choice.ahead) == len(STEPS) for choice in forecaster.fitted.choices)
-    assert isinstance(forecaster.fitted.choices[0], Choice)
-    told = [line for line in forecaster.explain().splitlines() if line.startswith("intervals: ")]
-    assert len(told) == 1
-    assert "one step ahead and" in told[0]
-    assert "by forecasts from earlier origins" in told[0]
+    wider = Recalibrated(choice, wide).widening(at) / choice.widening(at)
+    np.testing.assert_allclose(wider, np.exp([0.0, wide[0], wide[1], wide[-1]]))
