@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 from scipy.special import ndtri, roots_hermitenorm
-from scipy.stats import qmc
 
 Values = Float[Array, "*points"]
 Several = Float[Array, "..."]  # (*points, latents)
@@ -61,6 +60,8 @@ def spread_out(dims: int) -> tuple[np.ndarray, np.ndarray]:
     Points of Sobol' and their mirror images, stretched to have unit covariance: odd functions and
     quadratic ones have exact averages.
     """
+    from scipy.stats import qmc  # slow to import, and rarely needed
+
     points = qmc.Sobol(dims, scramble=False).random(_SPREAD) + 0.5 / _SPREAD
     half = ndtri(points)
     both = np.concatenate([half, -half])
