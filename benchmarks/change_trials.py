@@ -1,4 +1,4 @@
-"""Trials of `benchmarks.forecast_trials` about changes: intervals after them, changes of slope."""
+"""Trials of `benchmarks.forecast_trials` about intervals, and about changes of level and slope."""
 
 import dataclasses
 from unittest import mock
@@ -60,6 +60,17 @@ def trial_of_intervals(group, here, y, future):
         for name, way in ways.items()
     }
     return [{"changes": len(design.changes), "since_rows": int(after.sum()), "scores": found}]
+
+
+def trial_of_origins(group, here, y, future):
+    """A row: intervals with and without what forecasts from earlier origins show."""
+    choices, _ = _choosing.choose(here.series, here.axis)
+    ways = {"without": tuple(c._replace(ahead=()) for c in choices), "with": choices}
+    found = {
+        name: scored(group, _choosing.averaged(way, here.ahead), y, future)
+        for name, way in ways.items()
+    }
+    return [{"scores": found}]
 
 
 # --- changes of slope -----------------------------------------------------------------------------

@@ -19,7 +19,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 STORED = DOCS / "performance-full-run.json"
 CHAIN = json.loads((DOCS / "chain-run.json").read_text(encoding="utf-8"))  # benchmarks.chain
 GPU = json.loads((DOCS / "gpu-run.json").read_text(encoding="utf-8"))
-WAITING = json.loads((DOCS / "waiting-run.json").read_text(encoding="utf-8"))
+_WAITING = DOCS / "waiting-run.json"
+WAITING = json.loads(_WAITING.read_text(encoding="utf-8")) if _WAITING.exists() else {"results": []}
 
 
 class Run:
@@ -98,8 +99,11 @@ def phrases(run: Run) -> dict[str, list[tuple[str, list[str]]]]:
     def first_fit(state, name):
         return run.one("first-fit", f"first fit, {state} cache")[name]
 
-    most = run.one("memory", "gaussian, N=1e7, M=1000")
-    least = run.one("memory", "gaussian, N=1e6, M=1000")
+    least, more, most = (
+        run.one("memory", f"gaussian, N={n}, M=1000") for n in ("1e6", "3e6", "1e7")
+    )
+    moving = in_chain("compiled", 16, "likelihood + gradient, general", even=True)
+    still = in_chain("compiled", 16, "likelihood + gradient", even=True)
     date = datetime.date.fromisoformat(run.stored["date"])
     whole = sum(result["process_seconds"] for result in run.results)
     state = [short(per_state(dim), 1e-6) for dim in (2, 3, 8, 16)]
@@ -128,6 +132,15 @@ def phrases(run: Run) -> dict[str, list[tuple[str, list[str]]]]:
             (
                 "(d = 8) celerite2 takes {} and {} times as long",
                 [against("celerite2", work, **EIGHT) for work in EXACT],
+            ),
+            ("value and gradient take {} times less", [f"{moving / still:.0f}"]),
+            (
+                "needs some {} MB whatever their number: the peak above the data is {} times the "
+                "data for a million observations, {} times for three million and {} times for ten",
+                [
+                    f"{least['peak_bytes'] / 1e6:.0f}",
+                    *(f"{one['share']:.1f}" for one in (least, more, most)),
+                ],
             ),
             (
                 "waits for the compiler: {} s, or {} s once",

@@ -1,7 +1,7 @@
 """What else forecasts could do, on rolling origins: `python -m benchmarks.forecast_trials`.
 
 Within the training parts of M4's weekly and hourly series (`STATEGP_DATA/m4/m4_odd.parquet`); their
-test parts are not looked at. Four kinds of trial, each in a process that may do a share of it:
+test parts are not looked at. Five kinds of trial, each in a process that may do a share of it:
 
     python -m benchmarks.forecast_trials changes weekly --share 0/12 --out changes-0.json
     python -m benchmarks.forecast_trials models weekly --share 0/16 --out models-0.json
@@ -9,8 +9,9 @@ test parts are not looked at. Four kinds of trial, each in a process that may do
 `changes` compares forecasts with and without sudden changes of level, where some are found.
 `models` has the forecasts of every model by itself: the default ones, some without seasons, all of
 them on y, its square root and log y; and of the first one with hyperparameters averaged over their
-Laplace approximation. `intervals` compares widths after changes of level, `slopes` forecasts with
-and without a change of slope (`benchmarks.change_trials`). What `docs/forecast-trials-run.json`
+Laplace approximation. `intervals` compares widths after changes of level, `origins` widths with and
+without what forecasts from earlier origins show, `slopes` forecasts with and without a change of
+slope (`benchmarks.change_trials`). What `docs/forecast-trials-run.json`
 says follows from the first two.
 """
 
@@ -27,7 +28,7 @@ import numpy as np
 import pandas as pd
 
 import stategp as sg
-from benchmarks.change_trials import trial_of_intervals, trial_of_slopes
+from benchmarks.change_trials import trial_of_intervals, trial_of_origins, trial_of_slopes
 from benchmarks.forecast_series import GROUPS, read_m4
 from stategp._forecasting import _candidates as default
 from stategp._forecasting import _choosing
@@ -277,6 +278,7 @@ TRIALS = {
     "changes": trial_of_changes,
     "models": trial_of_models,
     "intervals": lambda group, y, future: trial_of_intervals(group, setting(group, y), y, future),
+    "origins": lambda group, y, future: trial_of_origins(group, setting(group, y), y, future),
     "slopes": lambda group, y, future: trial_of_slopes(group, setting(group, y), y, future),
 }
 

@@ -5,8 +5,8 @@ noise, hyperparameters learned, on 5,000 series of 500 points; the default forec
 season on daily series of 500 points; and M4's weekly series (`STATEGP_DATA/m4/m4_odd.parquet`) in
 one call. AutoETS of statsforecast forecasts some of the same simulated series, on all cores, in its
 own environment (`benchmarks/peers/make_environments.sh`). What is timed has been compiled before;
-the first call is timed, too. Results go to standard output and to `benchmarks/results/`; those of
-`--job m4 --store` to docs/many-run.json and docs/many.md.
+the first call is timed, too. Results go to standard output and to `benchmarks/results/`; `--store`
+writes those of all jobs, or of the one that was named, to docs/many-run.json and docs/many.md.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from benchmarks.__main__ import machine
 from benchmarks.blocks import write_block
 from benchmarks.forecast_series import read_m4
 from stategp._runtime import replacing
+from stategp_experiments.studies import commit
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -184,6 +186,33 @@ def table(run):
     return "\n".join(lines)
 
 
+def speeds(run):
+    """What docs/many.md says of simulated series."""
+    matern, seasons = run["matern32"], run["seasons"]
+    text = (
+        "`python -m benchmarks.many` measures how many series are fitted in a second, beside "
+        f"AutoETS of statsforecast in the same run. On {run['cores']} cores of an "
+        f"{run['processor']}, once compiled, {matern['series']:,} series of {matern['length']} "
+        "points with a Matérn-3/2 kernel and learned hyperparameters take "
+        f"{matern['seconds']:.1f} s ({rate(matern):.0f} a second, one broken series among them)"
+        f"{beside(matern)}; of daily series with a weekly season the default forecaster, which "
+        f"compares models, fits {rate(seasons):.0f} a second{beside(seasons)}; the first 70 of "
+        f"them, with compilation, take {seasons['first']:.0f} s ([numbers](many-run.json))."
+    )
+    return textwrap.fill(text, 100)
+
+
+def beside(record):
+    """AutoETS on some of the same series."""
+    peer = record.get("AutoETS") or {}
+    if "seconds" not in peer:
+        return ""
+    said = f", AutoETS fits {rate(peer):.0f} a second on all cores"
+    if "one_process_seconds" not in peer:
+        return f"{said} (with the start of its processes)"
+    return f"{said} and {peer['series'] / peer['one_process_seconds']:.0f} in one process"
+
+
 def page(weekly):
     """What docs/many.md says of M4's weekly series."""
     first, again = weekly["fit_many_first_seconds"], weekly["fit_many_seconds"]
@@ -197,13 +226,16 @@ def page(weekly):
     )
 
 
-def store(weekly):
-    """Beside the other jobs, and on the page."""
-    run = json.loads(STORED.read_text()) | {"m4_weekly": weekly}
-    command = "python -m benchmarks.many --job m4 --store"
-    run["commands"] = [*(c for c in run["commands"] if c != command), command]
-    STORED.write_text(json.dumps(run, indent=1) + "\n")
-    write_block("many.md", "m4", page(weekly))
+def store(run):
+    """What was measured, beside what was not measured this time, and on the page."""
+    stored = json.loads(STORED.read_text())
+    stored |= run["jobs"] | ({"m4_weekly": run["m4_weekly"]} if "m4_weekly" in run else {})
+    stored |= {"date": run["date"], "commit": commit(), "cores": os.cpu_count()}
+    stored["commands"] = ["python -m benchmarks.many --store"]
+    STORED.write_text(json.dumps(stored, indent=1) + "\n")
+    write_block("many.md", "speeds", speeds(stored))
+    if "m4_weekly" in stored:
+        write_block("many.md", "m4", page(stored["m4_weekly"]))
 
 
 def arguments():
@@ -211,8 +243,8 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="fewer series")
     parser.add_argument("--series", type=int, metavar="K", help="so many series of each job")
     parser.add_argument("--job", choices=[*FULL, "m4"], help="only this one")
-    parser.add_argument("--store", action="store_true", help="M4: write the page and its numbers")
-    parser.add_argument("--peer-series", type=int, default=200, help="so many for AutoETS")
+    parser.add_argument("--store", action="store_true", help="write the page and its numbers")
+    parser.add_argument("--peer-series", type=int, default=1000, help="so many for AutoETS")
     parser.add_argument("--without-peers", action="store_true", help="stategp alone")
     parser.add_argument("--environments", type=Path, default=ROOT / ".venv-peers")
     parser.add_argument("--python", default="python3.11", help="for the environment of the peers")
@@ -234,8 +266,8 @@ def main():
         print(f"{name}: {json.dumps(run['jobs'][name])}", flush=True)
     if options.job in (None, "m4") and os.environ.get("STATEGP_DATA"):
         run["m4_weekly"] = m4_weekly()
-        if options.store:
-            store(run["m4_weekly"])
+    if options.store:
+        store(run)
     print("\n" + table(run))
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / f"{run['date']}-many{'-quick' if quick else ''}.json"

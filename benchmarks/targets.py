@@ -109,7 +109,7 @@ def rows(results):
         )
     found.append(
         (
-            "peak memory above the data",
+            f"peak memory above the data, N={field(results, 'memory', 'n'):.0e}",
             "≤ 2 × the data",
             f"{field(results, 'memory', 'share'):.2f} ×",
         )

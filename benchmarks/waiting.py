@@ -174,7 +174,9 @@ def demo(clock, sg):
 def large_states(clock, sg):
     """d = 25, evenly spaced: two trends, nine waves of a day, rough deviations, all learned."""
     k = sg.kernels
-    waves = [k.Cosine(period=sg.fixed(24 / j)) * k.Matern12(sg.fixed(1.0)) for j in range(1, 10)]
+    waves = [
+        k.Cosine(period=sg.fixed(24 / j)) * k.Matern12(variance=sg.fixed(1.0)) for j in range(1, 10)
+    ]
     trends = [k.Matern52(lengthscale=100.0), k.Matern52(lengthscale=10.0)]
     model = sg.GP(k.Sum(*trends, *waves, k.Matern12(lengthscale=2.0)), sg.likelihoods.Gaussian())
     for seed in range(3):

@@ -297,6 +297,32 @@ def test_help_on_the_whole(run):
     assert (code, out[0].isdigit()) == (0, True)
 
 
+def test_a_parquet_file_is_read_in_parts(run, tmp_path, monkeypatch):
+    x = np.random.default_rng(0).uniform(0, 20, 90)
+    y = np.where(np.arange(90) == 7, np.inf, np.sin(x))
+    table = pyarrow.table({"t": x, "v": y, "year": np.repeat([2024, 2025, 2026], 30)})
+    pyarrow.parquet.write_table(table, tmp_path / "rows.parquet")
+    given = ["fit", tmp_path / "rows.parquet", "--time", "t", "--target", "v"]
+    given += ["-k", "matern32(2)", "--inducing", "10", "--max-steps", "1"]
+    asked = ["--filter", "year < 2026", "--filter", "t >= 0", "--bad", "drop"]
+    code, out, err = run(*given, *asked, "--scratch", tmp_path, "--json")
+    assert code == 0, err
+    assert json.loads(out)["observations"] == 59
+    assert "left out 1 bad rows of" in err
+    monkeypatch.setattr("stategp._command._streaming._LARGE", 1)
+    code, _, err = run(*given)
+    assert code != 0
+    assert "column 'v' must be finite" in err  # what a stream says
+    for wrong, words in {
+        "year": "--filter must be a column, a comparison and a value",
+        "day == 3": "there is no column 'day'",
+        "year > soon": "column 'year' holds int64, and soon is none",
+    }.items():
+        code, _, err = run(*given, "--filter", wrong)
+        assert code != 0
+        assert words in err
+
+
 def test_as_a_process(folder):
     done = subprocess.run(
         [sys.executable, "-m", "stategp", "forecast", "visits.stategp", "3d"],

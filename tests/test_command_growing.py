@@ -77,6 +77,21 @@ def test_a_model_of_a_folder_takes_in_another(run, tmp_path):
     assert sg.load("m.stategp").posterior.data.observed == 75
 
 
+def test_a_model_of_many_series_takes_in_new_rows(run, tmp_path):
+    frame = pd.concat([TABLE.assign(shop="a"), TABLE.assign(shop="b", sold=TABLE["sold"] + 3)])
+    frame[frame["date"] < DAYS[45]].to_csv("shops.csv", index=False)
+    frame[frame["date"] >= DAYS[45]].to_csv("later.csv", index=False)
+    code, _, err = run(
+        "fit", "shops.csv", "-k", "matern32(10d)", "--by", "shop", "--target", "sold"
+    )
+    assert code == 0, err
+    code, _, err = run("update", "shops.stategp", "later.csv", "--window", "30d")
+    assert code == 0, err
+    updated = sg.load("shops.stategp")
+    assert [len(updated[key].posterior.data) for key in "ab"] == [31, 31]
+    assert run("update", "shops.stategp", ".")[0] == 2
+
+
 def test_a_model_file_forgets(run):
     assert run("fit", "sold.csv", *SMALL)[0] == 0
     assert run("update", "sold.stategp", "new.csv", "--window", "20d", "-o", "w.stategp")[0] == 0

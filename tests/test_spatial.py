@@ -38,6 +38,19 @@ def test_one_and_three_dimensions():
     np.testing.assert_allclose(ours(cube, cube), theirs(cube, cube), atol=1e-15)
 
 
+@pytest.mark.parametrize("lengthscale", [0.7, [0.7, 2.5]])
+def test_separable_kernels_are_products_over_coordinates(lengthscale):
+    ours = k.Matern32(lengthscale=lengthscale, separable=True)
+    along, across = (
+        sklearn_kernels.Matern(scale, nu=1.5)(PLACES[:, [i]], OTHERS[:, [i]])
+        for i, scale in enumerate(np.broadcast_to(lengthscale, 2))
+    )
+    np.testing.assert_allclose(ours(PLACES, OTHERS), along * across, rtol=1e-12)
+    assert "separable=True" in repr(ours)
+    with pytest.raises(ValueError, match="separable is for metric='euclidean'"):
+        k.Matern12(metric="chordal", separable=True)
+
+
 def test_distances_on_the_earth():
     quarter = np.pi / 2 * k.EARTH
     poles = [[0.0, 90.0], [120.0, -90.0]]

@@ -58,7 +58,17 @@ def symmetric(derivatives):
 
 @pytest.mark.parametrize(
     ("dim", "indefinite"),
-    [(1, False), (2, True), (3, False), (4, False), (5, True), (7, False), (11, False), (18, True)],
+    [
+        (1, False),
+        (2, True),
+        (3, False),
+        (4, False),
+        (5, True),
+        (7, False),
+        (11, False),
+        (18, False),
+        (18, True),
+    ],
 )
 def test_sweeps_and_local_derivatives(dim, indefinite):
     transitions, sites = chain_of(dim, negative=indefinite)

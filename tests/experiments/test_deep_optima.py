@@ -1,4 +1,4 @@
-"""docs/deep.md says what docs/deep-optima-run.json and docs/deep-noise-run.json hold."""
+"""docs/deep.md says what docs/deep-*-run.json hold."""
 
 import json
 from pathlib import Path
@@ -11,6 +11,7 @@ from stategp_experiments import deep_noise, deep_optima
 DOCS = Path(__file__).parents[2] / "docs"
 ROWS = json.loads((DOCS / "deep-optima-run.json").read_text())["results"]["rows"]
 NOISE = json.loads((DOCS / "deep-noise-run.json").read_text())["results"]
+EXACT = json.loads((DOCS / "deep-optima-nodes-run.json").read_text())["results"]
 NAMES = {
     "step": "two layers, a jump",
     "three layers": "three layers",
@@ -56,3 +57,18 @@ def test_the_noise_of_natural_gradients(model):
     line = f"| {NAMES[model]} | {' | '.join(ways)} | {last} |"
     assert line in (DOCS / "deep.md").read_text()
     assert row["pairs that cover"] < row["pairs"] < row["independent"]
+
+
+def test_natural_gradients_without_noise():
+    text = (DOCS / "deep.md").read_text()
+    plan = f"{deep_optima.STEPS:,} natural-gradient steps of size {deep_optima.SIZE}"
+    assert plan in " ".join(text.split())
+    for model in dict.fromkeys(row["model"] for row in EXACT):
+        rows = [row for row in EXACT if row["model"] == model]
+        few, many = ([row[f"gained {nodes}"] for row in rows] for nodes in deep_optima.NODES)
+        rising = [row["rising"] for row in rows]
+        line = (
+            f"| {NAMES[model]} | {len(rows)} | {max(few):.0e} | {max(many):.0e} "
+            f"| {max(rising):.0e} |"
+        )
+        assert line.replace("e-0", "e-") in text

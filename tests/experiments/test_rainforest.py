@@ -45,3 +45,27 @@ def test_folds_of_single_runs_become_one_row():
     assert product["nlpd"] == [2.0, 4.0]
     assert product["variance"] == 4.0
     assert rainforest.mean_and_error(product["nlpd"]) == (3.0, 1.0)
+
+
+def test_results_are_added_to_the_stored_ones(tmp_path):
+    learned = dict.fromkeys(rainforest.LEARNED, 1.0) | {"converged": True}
+    grid = {"rows": 200, "columns": 20, "places": 20, "q": "joint"}
+    stored = [grid | learned | {"folds": [0, 2], "nlpd": [1.0, 3.0], "seconds per step": 9.0}]
+    found = [
+        grid | learned | {"folds": [1], "nlpd": [2.0], "variance": 4.0},
+        grid | {"q": "product", "seconds per step": 0.5},
+    ]
+    (tmp_path / "rainforest-run.json").write_text(json.dumps({"results": stored}))
+    (tmp_path / "space-time.md").write_text(f"Trees\n\n{rainforest.table(stored)}\n\nend")
+    rainforest.store(found, {"date": "today"}, tmp_path)
+    run = json.loads((tmp_path / "rainforest-run.json").read_text())
+    first, second = run["results"]
+    assert (first["folds"], first["nlpd"], first["variance"]) == ([0, 1, 2], [1.0, 2.0, 3.0], 2.0)
+    assert first["seconds per step"] == 9.0
+    assert second["seconds per step"] == 0.5
+    assert run["added"][0]["grids"][1] == [200, 20, 20, "product"]
+    page = (tmp_path / "space-time.md").read_text()
+    assert "| 200 × 20 | 20 | joint | 3 | 2.000 ± 0.577 | 9.00 |" in page
+    assert "| 200 × 20 | 20 | product | – | – | 0.50 |" in page
+    with pytest.raises(ValueError, match="stored already"):
+        rainforest.merged(run["results"], found)

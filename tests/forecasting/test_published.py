@@ -28,7 +28,8 @@ def test_fresh_series_are_no_others() -> None:
     assert runs[0]["seed"] == runs[1]["seed"]
     for group, found in runs[1]["groups"].items():
         before, fresh = ({one["series"] for one in r["groups"][group]["results"]} for r in runs)
-        assert found["results"] and not before & fresh
+        assert found["results"]
+        assert not before & fresh
 
 
 def test_co2() -> None:

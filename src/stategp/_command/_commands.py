@@ -23,6 +23,7 @@ from stategp._command._models import (
     remember_layout,
 )
 from stategp._command._options import (
+    Bad,
     By,
     Cap,
     Checkpoint,
@@ -34,6 +35,7 @@ from stategp._command._options import (
     Distributed,
     Events,
     Every,
+    Filters,
     Floor,
     Future,
     Holidays,
@@ -46,10 +48,12 @@ from stategp._command._options import (
     Likelihood,
     Model,
     Output,
+    Patience,
     Process,
     Processes,
     Regressors,
     Resume,
+    Scratch,
     Separator,
     Series,
     Shortest,
@@ -58,9 +62,9 @@ from stategp._command._options import (
     column,
 )
 from stategp._command._progress import Spinner
+from stategp._command._streaming import Reading, is_streamed, open_stream, written_length
 from stategp._command._tables import (
     TABLES,
-    ParquetFolder,
     as_columns,
     check_path,
     check_table_path,
@@ -138,6 +142,9 @@ def fit(
     date_format: DateFormat = None,
     zone: Zone = None,
     shortest: Shortest = None,
+    bad: Bad = None,
+    filters: Filters = [],  # noqa: B006
+    scratch: Scratch = None,
     max_steps: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Maximum number of steps of learning.")
     ] = None,
@@ -148,6 +155,7 @@ def fit(
     coordinator: Coordinator = None,
     process: Process = None,
     processes: Processes = None,
+    patience: Patience = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Model file; by default DATA.stategp."),
@@ -159,7 +167,7 @@ def fit(
     Times are dates (with or without time zone) or numbers, in any order, with gaps. An empty
     target is a missing observation. Ctrl-C stops learning and keeps the model learned so far.
     """
-    joined = join(data, distributed, coordinator, process, processes)
+    joined = join(data, distributed, coordinator, process, processes, patience)
     target_file = model_beside(data) if output is None else output
     check_path(target_file, never=TABLES)
     extras = {"exposure": exposure, "trials": trials}
@@ -167,21 +175,21 @@ def fit(
     columns: dict[str, Any] = {name: column for name, column in extras.items() if column}
     limits = [name for name in (lower, upper) if name]
     file: Any
-    if data.is_dir():
+    table: Any
+    reading = Reading(shortest, bad, filters, scratch)
+    whole = bool(by or limits or regressor or holidays or event)
+    streamed = is_streamed(data, reading, shared=distributed, needs_all=whole)
+    if streamed:
         if limits:
             raise ValueError("--lower and --upper are for files; a folder is summed up")
         if by:
             raise ValueError("--by is for files; the rows of a folder are one series")
-        file = ParquetFolder(data)
+        file, time, target, table = open_stream(data, time, target, columns, reading)
         if kernel is None and shortest is None:
-            raise ValueError("for a folder give --kernel, or --shortest to have one chosen")
-        time, target = choose_columns(file, time, target)
-        table: Any = sg.stream(
-            data, time=time, target=target, shortest=_length(shortest), **columns
-        )
+            raise ValueError(
+                "for a folder or a large file give --kernel, or --shortest to have one chosen"
+            )
         columns = {}
-    elif shortest is not None:
-        raise ValueError("--shortest is for folders of Parquet files; a file is read as a whole")
     else:
         file = open_table(data, Writing(sep, decimal, date_format, zone))
         time, target = choose_columns(file, time, target)
@@ -225,6 +233,8 @@ def fit(
     remember_layout(forecaster, file.layout)
     forecaster.save(target_file)
     joined.leave()
+    for place, rows in getattr(table, "dropped", {}).items():
+        print(f"left out {rows:,} bad rows of {place}", file=sys.stderr)
     _say_done("fitted", facts(forecaster), target_file, seconds, as_json)
     if not by and was_interrupted(forecaster.posterior):
         rest = "" if checkpoint is None else f"; --resume goes on from {checkpoint}"
@@ -235,7 +245,7 @@ def fit(
         print(f"stategp: warning: {warning.message}", file=sys.stderr)
     if not as_json:
         name = target_file.name
-        single = not by and not data.is_dir()
+        single = not by and not streamed
         report = f"stategp report {name}    " if single else ""  # of single observations
         print(f"\nnext: {report}stategp forecast {name} HORIZON", file=sys.stderr)
 
@@ -248,14 +258,6 @@ def _event(text: str) -> sg.Event:
             f"--event must be a name and dates, sale=2025-03-01,2025-09-01; got {text!r}"
         )
     return sg.Event(name, dates.split(","))
-
-
-def _length(text: str | None) -> float | str | None:
-    """A number, or a duration as it was written."""
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
 
 
 def _say_done(what: str, said: dict[str, Any], path: Path, seconds: float, as_json: bool) -> None:
@@ -297,7 +299,7 @@ def update(
     """
     target_file = model if output is None else output
     writing = Writing(sep, decimal, date_format)
-    options = {"refine": refine, "forget": _length(forget), "window": _length(window)}
+    options = {"refine": refine, "forget": written_length(forget), "window": written_length(window)}
     said, seconds = run_update(model, data, writing, target_file, **options)
     _say_done("updated", said, target_file, seconds, as_json)
 

@@ -1,4 +1,4 @@
-"""`--distributed`: this process as one of several that share the reading of a folder."""
+"""`--distributed`: this process as one of several that share the reading of Parquet files."""
 
 import os
 import sys
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import jax
 
+from stategp._command._tables import is_parquet
 from stategp._runtime import PATIENCE, join_processes
 
 
@@ -35,26 +36,31 @@ def join(
     coordinator: str | None,
     process: int | None,
     processes: int | None,
+    patience: float | None,
 ) -> Joined:
     """Find the others: through the scheduler, or where the options say."""
     told = [coordinator, process, processes]
     if not distributed:
-        if any(value is not None for value in told):
-            raise ValueError("--coordinator, --process and --processes belong to --distributed")
+        if any(value is not None for value in (*told, patience)):
+            raise ValueError(
+                "--coordinator, --process, --processes and --patience belong to --distributed"
+            )
         return Joined()
-    if not data.is_dir():
+    if not (data.is_dir() or is_parquet(data)):
         raise ValueError(
-            f"--distributed shares the reading of a folder of Parquet files, and {data} is none"
+            f"--distributed shares the reading of Parquet files, a folder or one, and {data} is "
+            "neither"
         )
     if any(value is None for value in told) and any(value is not None for value in told):
         raise ValueError("give all of --coordinator HOST:PORT, --process N and --processes N")
-    join_processes(coordinator, processes, process)
+    patience = PATIENCE if patience is None else patience
+    join_processes(coordinator, processes, process, patience=patience)
     sys.stdout.flush()
     joined = Joined(jax.process_index(), jax.process_count(), os.dup(1))
     os.dup2(2, 1)
     print(
         f"process {joined.number} of {joined.of}; if one of them dies, the others stop within "
-        f"{PATIENCE} s and all are to be started again",
+        f"{patience:g} s and all are to be started again",
         file=sys.stderr,
     )
     return joined

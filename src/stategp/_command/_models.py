@@ -31,7 +31,8 @@ def load_forecaster(
         raise ValueError(f"{path} holds one series: leave --series out")
     if loaded.panel is not None:
         if many and not series:
-            loaded.panel.form = loaded.panel.form._replace(kind="pyarrow")
+            if answering:
+                loaded.panel.form = loaded.panel.form._replace(kind="pyarrow")
             return loaded
         loaded = _one_of(loaded, path, series)
     if loaded.fitted is None:

@@ -12,16 +12,41 @@ DataOrFolder = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="CSV (.csv, .tsv, .csv.gz) or Parquet file, or a folder of Parquet files, which may "
-        "be larger than memory.",
+        help="CSV (.csv, .tsv, .csv.gz) or Parquet file, or a folder of Parquet files. Folders and "
+        "Parquet files of 1 GB and more are read batch by batch, and may be larger than memory.",
     ),
 ]
 Shortest = Annotated[
     str | None,
     typer.Option(
         metavar="LENGTH",
-        help="Of a folder: the shortest lengthscale that may be learned (6h, or a number). By "
-        "default a quarter of those that the kernel is given, or a 2000th of the range.",
+        help="Of rows read batch by batch: the shortest lengthscale that may be learned (6h, or a "
+        "number). By default a quarter of those that the kernel has, or a 2000th of the range.",
+    ),
+]
+Bad = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOW",
+        help="What to do about bad rows (no time, infinite, a count that is none) of what is read "
+        "batch by batch: `refuse` (the default) or `drop`, which counts them by file.",
+    ),
+]
+Filters = Annotated[
+    list[str],
+    typer.Option(
+        "--filter",
+        metavar="CONDITION",
+        help="Read only such rows: `year >= 2024`, `sensor == 3`; may be repeated. Files and parts "
+        "of files without such rows are not read.",
+    ),
+]
+Scratch = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Whose disk holds rows during a fit, for likelihoods that need them; by default that "
+        "of temporary files.",
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `fit`.")]
@@ -191,3 +216,11 @@ Process = Annotated[
     int | None, typer.Option(min=0, metavar="N", help="Which process this is, from 0.")
 ]
 Processes = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many there are.")]
+Patience = Annotated[
+    float | None,
+    typer.Option(
+        min=1,
+        metavar="SECONDS",
+        help="Without a sign of life of a process for so long the others stop; 30 by default.",
+    ),
+]

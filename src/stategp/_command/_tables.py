@@ -50,7 +50,7 @@ class ParquetFile:
 
 
 class ParquetFolder:
-    """A folder of Parquet files, which is read as a stream."""
+    """A folder of Parquet files, or one of them, which is read as a stream."""
 
     layout = None
 
@@ -60,9 +60,10 @@ class ParquetFolder:
 
         self.path = path
         try:
-            self.names = list(pyarrow.dataset.dataset(path, partitioning="hive").schema.names)
+            self.schema = pyarrow.dataset.dataset(path, partitioning="hive").schema
         except (pyarrow.ArrowException, OSError) as error:
             raise ValueError(f"{path} cannot be read as Parquet: {first_line(error)}") from None
+        self.names = list(self.schema.names)
         if not self.names:
             raise ValueError(f"{path} is a folder without Parquet files")
 
@@ -85,9 +86,14 @@ def open_table(path: Path, writing: Writing = Writing()) -> CsvFile | ParquetFil
         raise ValueError(f"{path} is empty")
     if not is_table(path):
         raise ValueError(f"{path} should end in .csv, .tsv (also .csv.gz) or .parquet")
-    if path.suffix.lower() in _PARQUET:
+    if is_parquet(path):
         return ParquetFile(path)
     return CsvFile(path, writing)
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file is a Parquet file, by its name."""
+    return path.suffix.lower() in _PARQUET
 
 
 def is_table(path: Path) -> bool:

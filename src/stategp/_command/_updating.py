@@ -10,7 +10,7 @@ from typing import Any
 import stategp as sg
 from stategp._command._describe import facts
 from stategp._command._interrupts import Interrupted, was_interrupted
-from stategp._command._models import columns_in, load_forecaster
+from stategp._command._models import axis_of, columns_in, load_forecaster
 from stategp._command._progress import Spinner
 from stategp._command._tables import (
     TABLES,
@@ -28,23 +28,25 @@ def run_update(
 ) -> tuple[dict[str, Any], float]:
     """Write the model with the rows of `data`; what is to be said of it, and the seconds."""
     check_path(output, never=TABLES)
-    forecaster = load_forecaster(model, answering=False)
-    fitted = forecaster.fitted
-    axis = fitted.axis
+    forecaster = load_forecaster(model, answering=False, many=True)
+    many, axis = forecaster.panel is not None, axis_of(forecaster)
+    told = forecaster.panel.form if many else forecaster.fitted
     file: Any
     if data.is_dir():
+        if many:
+            raise ValueError(f"{model} holds many series, which take rows of a file, not a folder")
         file = ParquetFolder(data)
-        table: Any = sg.stream(data, time=fitted.time, target=fitted.target, **fitted.extras)
+        table: Any = sg.stream(data, time=told.time, target=told.target, **told.extras)
     else:
         file = open_table(data, dataclasses.replace(writing, zone=axis.zone, layout=axis.layout))
-        columns = [fitted.target, *fitted.extras.values(), *columns_in(forecaster, file)]
-        table = read_columns(file, fitted.time, columns)
+        columns = [told.target, *_extras(forecaster), *columns_in(forecaster, file)]
+        table = read_columns(file, told.time, columns, told.by if many else ())
     spinner, began = Spinner(), time.perf_counter()
     try:
         with warnings.catch_warnings(record=True) as caught, rows_of(file):
             warnings.simplefilter("always", sg.NotConvergedWarning)
             forecaster.update(table, **options, progress=spinner)
-        if was_interrupted(forecaster.posterior):
+        if not many and was_interrupted(forecaster.posterior):
             raise KeyboardInterrupt
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; nothing was written, and {model} is as it was") from None
@@ -54,3 +56,10 @@ def run_update(
     for warning in caught:
         print(f"stategp: warning: {warning.message}", file=sys.stderr)
     return facts(forecaster), time.perf_counter() - began
+
+
+def _extras(forecaster: Any) -> list[str]:
+    """The columns that were read beside the target."""
+    alone = [] if forecaster.panel is None else list(forecaster.panel.alone.values())
+    fitted = [forecaster.fitted] if forecaster.panel is None else [one.fitted for one in alone]
+    return list(dict.fromkeys(column for one in fitted for column in one.extras.values()))

@@ -9,7 +9,7 @@ from stategp._data._observations import Observations, inputs_as_given, observe, 
 from stategp._data._placed import PlacedRows
 from stategp._data._table import column_names
 from stategp._data._views import Origin
-from stategp._runtime import on_device, padded_size, refuse_traced
+from stategp._runtime import on_device, pad_last, padded_size, refuse_traced
 from stategp.likelihoods import Likelihood
 from stategp.spatial import as_places
 
@@ -17,6 +17,8 @@ Names = Callable[[int], tuple[str, ...]]  # the columns of a table with so many 
 _WIDTHS = (1, 2, 4, 8, 16, 32, 64)
 _OVERHEAD = 8  # rows that take as long as the matrices that a cell reads
 _FEW = 32  # cells from which on at most an eighth is added: each is a large matrix
+_LEAST = 8  # times, and places, of a grid
+_SPARE = 4  # pairs of times and places for each that was observed, at most, on a grid
 
 
 def times_and_places(what: str, x: Any, names: Names) -> tuple[np.ndarray, np.ndarray]:
@@ -115,10 +117,14 @@ def _flat(name: str, value: Any, shape: tuple[int, ...]) -> Any:
 def packed_rows(
     data: Observations, places: np.ndarray, guess: np.ndarray, inducing: np.ndarray, spots: Any
 ) -> PlacedRows:
-    """The rows in runs of one length, each run between the same two inducing times.
+    """The rows on a grid of times and places if they fill enough of one, else in runs.
 
-    Runs are filled up with rows that weigh nothing. `spots(coordinates, width)` makes the places.
+    Runs have one length, and each lies between the same two inducing times. Both are filled up with
+    rows that weigh nothing. `spots(coordinates, width=…, grid=…)` makes the places.
     """
+    gridded = _grid_rows(data, places, guess, spots)
+    if gridded is not None:
+        return gridded
     interval = np.searchsorted(inducing, np.asarray(data.x), side="right")
     _, first, counts = np.unique(interval, return_index=True, return_counts=True)
     costs = [np.sum(-(-counts // width)) * (width + _OVERHEAD) for width in _WIDTHS]
@@ -134,7 +140,33 @@ def packed_rows(
     columns = [np.asarray(v)[take] for v in (data.x, data.y, data.extra, data.weights, guess)]
     x, y, extra, weights, start = columns
     arrays = on_device((x, places[take], y, extra, np.where(counted, weights, 0.0), start))
-    made: Any = (arrays[0], spots(arrays[1], width), *arrays[2:], data.origin)
+    made: Any = (arrays[0], spots(arrays[1], width=width), *arrays[2:], data.origin)
+    return PlacedRows(*made)
+
+
+def _grid_rows(
+    data: Observations, places: np.ndarray, guess: np.ndarray, spots: Any
+) -> PlacedRows | None:
+    """All pairs of times and places; None if too few of them, or some twice, were observed."""
+    times, when = np.unique(np.asarray(data.x), return_inverse=True)
+    where, which = np.unique(places, axis=0, return_inverse=True)
+    pairs = len(times) * len(where)
+    if pairs > _SPARE * len(data):
+        return None
+    at = when * len(where) + which.reshape(-1)
+    if np.bincount(at).max() > 1:
+        return None
+    down, across = (padded_size(len(part), least=_LEAST, few=_FEW) for part in (times, where))
+    number = np.full(pairs, -1)
+    number[at] = np.arange(len(data))
+    beyond = (0, down - len(times)), (0, across - len(where))
+    take = np.pad(number.reshape(len(times), -1), beyond, constant_values=-1).reshape(-1)
+    y, extra, weights, start = (
+        np.asarray(v)[np.maximum(take, 0)] for v in (data.y, data.extra, data.weights, guess)
+    )
+    x, weights = np.repeat(pad_last(times, down), across), np.where(take < 0, 0.0, weights)
+    arrays = on_device((x, pad_last(where, across), y, extra, weights, start))
+    made: Any = (arrays[0], spots(arrays[1], grid=True), *arrays[2:], data.origin)
     return PlacedRows(*made)
 
 

@@ -69,6 +69,7 @@ def space_time_posterior(
 ) -> SpaceTimePosterior:
     """The answer to a request."""
     data, places = _observed(model, request)
+    model = model.seen_from(data.origin)
     opened = request.open(model, lambda: starting_space_time(model, data, places))
     start = opened.placed(places, seed=settings.seed, least=_LEAST if request.learn else 1)
     check_noise(start, data.extra)

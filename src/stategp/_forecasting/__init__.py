@@ -21,7 +21,6 @@ from stategp._forecasting._forecaster import Forecaster
 from stategp._forecasting._frames import (
     as_frame,
     clock_times,
-    is_frame,
     number_column,
     text_series,
     time_column,
@@ -90,7 +89,6 @@ __all__ = [
     "function_columns",
     "instants_of",
     "interval_score",
-    "is_frame",
     "known_series",
     "lengths",
     "long_frame",

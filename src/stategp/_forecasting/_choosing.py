@@ -1,7 +1,6 @@
 """The default forecaster: candidate models are fitted, and weighed by how likely they make y."""
 
 import math
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -10,8 +9,9 @@ import numpy as np
 from stategp._data import Observations
 from stategp._forecasting._averages import Average, Part, average_of, kept_positive
 from stategp._forecasting._axis import TimeAxis
+from stategp._forecasting._candidates import Candidate
 from stategp._forecasting._changes import surprise, with_changes
-from stategp._forecasting._learning import Series, learn, noise_of, tracked
+from stategp._forecasting._learning import Learned, Series, learn, noise_of, tracked
 from stategp._forecasting._origins import STEPS, recalibrations
 from stategp._forecasting._scales import Scale
 from stategp._posteriors import Posterior
@@ -115,7 +115,10 @@ def choose(
     weight on them. Where the level changes suddenly, models that know of it are tried. Options are
     those of every search for hyperparameters.
     """
-    search = partial(learn, **options)
+
+    def search(candidate: Candidate, series: Series) -> Learned:
+        return learn(candidate, series, **options)
+
     for turn in range(_TURNS):
         scales = series.candidates()
         fitted = [[search(scale[0], series)] for scale in scales]

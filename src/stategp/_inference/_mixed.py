@@ -22,7 +22,7 @@ from stategp._inference._mixed_shape import (
 )
 from stategp._inference._natural import MOST_STEPS, TOLERANCE, Settling, begin, settle
 from stategp._inference._several import SeveralStrand
-from stategp._inference._together import means_together
+from stategp._inference._together import means_together, times_pairs
 from stategp._models import MixedGP
 from stategp._runtime import on_device
 from stategp.chain import (
@@ -61,7 +61,7 @@ def mixed_moments(
     mean, variance = jnp.zeros_like(shape.extra), shape.extra
     for group, pairs in zip(shape.groups, marginals, strict=True):
         means, variances = group.moments(pairs)
-        mean, variance = mean + jnp.sum(means, axis=0), variance + jnp.sum(variances, axis=0)
+        mean, variance = mean + means, variance + variances
     return mean, variance
 
 
@@ -78,7 +78,7 @@ def mixed_wanted(
     if isinstance(first, SeveralStrand):
         return (first.gather(expected.slope + (precision @ mean[..., None])[..., 0], precision),)
     if shape.chains == 1:
-        return (first.gather((expected.slope + precision * mean)[None], precision),)
+        return (first.gather(expected.slope + precision * mean, precision),)
     return means_together(shape.groups, mean, expected.slope, precision, start, total)
 
 
@@ -91,13 +91,13 @@ def mixed_alone(
     if isinstance(first, SeveralStrand):
         mean = first.moments(marginals[0])[0]
         return (first.gather(expected.slope + (precision @ mean[..., None])[..., 0], precision),)
-    return tuple(
-        group.gather(
-            expected.slope[None] + precision[None] * group.moments(pairs)[0],
-            precision,
+    wanted = []
+    for group, pairs in zip(shape.groups, marginals, strict=True):
+        sites = group.gather(expected.slope, precision)
+        wanted.append(
+            Sites(sites.linear + times_pairs(sites.precision, pairs.mean), sites.precision)
         )
-        for group, pairs in zip(shape.groups, marginals, strict=True)
-    )
+    return tuple(wanted)
 
 
 def mixed_evaluate(

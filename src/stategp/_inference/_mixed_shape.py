@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int
 
 from stategp._data import PlacedRows
 from stategp._inference._bound import States
-from stategp._inference._separable import one_kernel, shared_prior, shared_reads
+from stategp._inference._separable import Separable, one_kernel, shared_prior, shared_reads
 from stategp._inference._several import SeveralStrand
 from stategp._models import MixedGP
 from stategp._projection import Projection, project
@@ -47,10 +47,8 @@ class Strands(NamedTuple):
         interval, *others = (column.reshape(count, -1) for column in (self.interval, *columns))
         return interval, jnp.moveaxis(spread, 1, 0), *others
 
-    def moments(
-        self, pairs: PairMarginals
-    ) -> tuple[Float[Array, "chains rows"], Float[Array, "chains rows"]]:
-        """Mean and variance of what rows read of each chain."""
+    def moments(self, pairs: PairMarginals) -> tuple[Rows, Rows]:
+        """Mean and variance of what rows read of all chains."""
 
         def one(weights: Array, residual: Array, pair: PairMarginals) -> tuple[Array, Array]:
             def block(part: tuple[Array, Array, Array]) -> tuple[Array, Array]:
@@ -64,21 +62,21 @@ class Strands(NamedTuple):
             return mean.reshape(-1), variance.reshape(-1)
 
         mean, variance = jax.vmap(one)(self.weights, self.residual, pairs)
-        return mean, variance
+        return jnp.sum(mean, axis=0), jnp.sum(variance, axis=0)
 
-    def means(self, pairs: Float[Array, "chains intervals pair"]) -> Float[Array, "chains rows"]:
-        """What rows read of each chain, from the means of its states."""
+    def means(self, pairs: Float[Array, "chains intervals pair"]) -> Rows:
+        """What rows read of all chains, from the means of their states."""
 
         def one(weights: Array, pair: Array) -> Array:
             return Projection(self.interval, weights, ()).means(pair)
 
-        return jax.vmap(one)(self.weights, pairs)
+        return jnp.sum(jax.vmap(one)(self.weights, pairs), axis=0)
 
-    def gather(self, linear: Float[Array, "chains rows"], precision: Rows) -> Sites:
+    def gather(self, linear: Rows, precision: Rows) -> Sites:
         """The sites of every chain that sum factors exp(linear·f − ½ precision·f²) of all rows."""
         intervals = self.transitions.A.shape[1]
 
-        def one(weights: Array, linear: Array) -> Sites:
+        def one(weights: Array) -> Sites:
             def block(part: tuple[Array, ...]) -> Sites:
                 return Projection(part[0], part[1], ()).gather(part[2], part[3], intervals)
 
@@ -93,18 +91,16 @@ class Strands(NamedTuple):
             sites: Sites = jax.lax.scan(add, nothing, parts)[0]
             return sites
 
-        return jax.vmap(one)(self.weights, linear)
+        return jax.vmap(one)(self.weights)
 
-    def gather_linear(
-        self, linear: Float[Array, "chains rows"]
-    ) -> Float[Array, "chains intervals pair"]:
+    def gather_linear(self, linear: Rows) -> Float[Array, "chains intervals pair"]:
         """The linear part of `gather`."""
 
-        def one(weights: Array, linear: Array) -> Array:
+        def one(weights: Array) -> Array:
             projection = Projection(self.interval, weights, ())
             return projection.gather_linear(linear, self.transitions.A.shape[1])
 
-        return jax.vmap(one)(self.weights, linear)
+        return jax.vmap(one)(self.weights)
 
 
 def _only(parts: tuple[Array, ...]) -> Any:
@@ -114,7 +110,7 @@ def _only(parts: tuple[Array, ...]) -> Any:
 class MixedShape(NamedTuple):
     """The priors of all chains, what rows read of them, and what rows have on their own."""
 
-    groups: tuple[Strands | SeveralStrand, ...]
+    groups: tuple[Strands | Separable | SeveralStrand, ...]
     extra: Rows
 
     @property
@@ -131,8 +127,11 @@ def mixed_geometry(model: MixedGP, rows: PlacedRows, inducing: States) -> MixedS
 def mixed_shape(model: MixedGP, x: Rows, places: Any, inducing: States) -> MixedShape:
     """The same for rows that need not have been observed."""
     if one_kernel(model):
-        shared = Strands(*shared_reads(model, x, places, inducing))
-        return MixedShape((shared,), model.extra_variance(places))
+        if getattr(places, "grid", False):
+            shared: Any = Separable.of(model, x, places, inducing)
+        else:
+            shared = Strands(*shared_reads(model, x, places, inducing))
+        return MixedShape((shared,), model.extra_variance(x, places))
 
     def both(kernel: Kernel) -> tuple[Transitions, Projection]:
         prior = prior_transitions(kernel, inducing)
@@ -159,7 +158,7 @@ def mixed_shape(model: MixedGP, x: Rows, places: Any, inducing: States) -> Mixed
             weights = jnp.stack([each[i][0] for i in members])
             residual = jnp.stack([each[i][1] for i in members])
         groups.append(Strands(prior, interval, weights, residual))
-    return MixedShape(tuple(groups), model.extra_variance(places))
+    return MixedShape(tuple(groups), model.extra_variance(x, places))
 
 
 def processes_strand(model: MixedGP, x: Rows, inducing: States) -> SeveralStrand:

@@ -47,8 +47,8 @@ def means_together(
     `groups` can `gather` sites of rows, and tell the `means` of rows.
     """
     weights = jnp.maximum(precision, 0.0)
-    nothing = [jnp.zeros_like(group.residual) for group in groups]
-    own = [group.gather(zero, weights) for group, zero in zip(groups, nothing, strict=True)]
+    nothing = jnp.zeros_like(weights)
+    own = [group.gather(nothing, weights) for group in groups]
     maps = [
         jax.vmap(MeanMap.of)(group.transitions, sites)
         for group, sites in zip(groups, own, strict=True)
@@ -62,28 +62,32 @@ def means_together(
         )
 
     def image_of(s: Pairs, m: Pairs) -> Pairs:
-        """A m, for m = P⁻¹ s: what the others add to s."""
-        reads = [group.means(part) for group, part in zip(groups, m, strict=True)]
-        everyone = sum((jnp.sum(read, axis=0) for read in reads), start=jnp.zeros_like(weights))
+        """A m, for m = P⁻¹ s: all chains pull, and P has each one's own pull already."""
+        reads = (group.means(part) for group, part in zip(groups, m, strict=True))
+        pulls = weights * sum(reads, start=nothing)
         return tuple(
-            part + group.gather_linear(weights[None] * (everyone[None] - read))
-            for group, part, read in zip(groups, s, reads, strict=True)
+            part + group.gather_linear(pulls) - times_pairs(sites.precision, pairs)
+            for group, sites, part, pairs in zip(groups, own, s, m, strict=True)
         )
 
-    pull = slope + weights * mean
-    b = tuple(
-        group.gather_linear(jnp.broadcast_to(pull, zero.shape))
-        for group, zero in zip(groups, nothing, strict=True)
-    )
+    b = tuple(group.gather_linear(slope + weights * mean) for group in groups)
     s, m = _conjugate_gradients(
         solve_each, image_of, b, tuple(site.linear for site in start), _STILL * total
     )
     sites = []
-    for group, zero, site, linear, pairs in zip(groups, nothing, own, s, m, strict=True):
-        wanted = group.gather(zero, precision).precision
-        more = jnp.einsum("cmij,cmj->cmi", wanted - site.precision, pairs)
+    for group, site, linear, pairs in zip(groups, own, s, m, strict=True):
+        wanted = group.gather(nothing, precision).precision
+        more = times_pairs(wanted - site.precision, pairs)
         sites.append(Sites(linear + more, wanted))
     return tuple(sites)
+
+
+def times_pairs(
+    precision: Float[Array, "chains intervals pair pair"],
+    pairs: Float[Array, "chains intervals pair"],
+) -> Float[Array, "chains intervals pair"]:
+    """A matrix times a vector, for every pair of states."""
+    return jnp.einsum("cmij,cmj->cmi", precision, pairs)
 
 
 def _conjugate_gradients(

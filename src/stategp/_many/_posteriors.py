@@ -1,7 +1,7 @@
 """What many series taught: a table, predictions for all, and the posterior of each."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,6 @@ from stategp._forecasting import (
     each_ahead,
     failure_frame,
     function_columns,
-    is_frame,
     known_series,
     lengths,
     long_frame,
@@ -235,7 +234,8 @@ class ManyPosteriors:
             if name not in ("noise_variance", "exposure", "trials", "weights"):
                 raise TypeError(f"update has no option {name!r}")
         form, ways = self._form, lengths(self._form.axis, forget, window)
-        if is_frame(data):
+        columns_of_frame = isinstance(data, Mapping) and set(form.by) <= data.keys()
+        if columns_of_frame or not isinstance(data, Mapping | Sequence):
             long = read_long(data, form.by, form.time, form.target)
             layout = form.axis.layout
             _, raws = read_series(long, form.time, form.target, columns, layout, form.axis)

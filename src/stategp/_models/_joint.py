@@ -70,7 +70,7 @@ class JointGP(MixedGP):
     def coefficients(self, places: Any) -> Float[Array, "rows functions"]:
         raise NotImplementedError("every row reads all functions")
 
-    def extra_variance(self, places: Any) -> Float[Array, " rows"]:
+    def extra_variance(self, x: Any, places: Any) -> Float[Array, " rows"]:
         raise NotImplementedError("every row reads all functions")
 
     def offset(self, x: Float[Array, " rows"], places: Any) -> Float[Array, "rows functions"]:

@@ -57,8 +57,8 @@ class MixedGP(eqx.Module):
         """C, a row for each place."""
 
     @abc.abstractmethod
-    def extra_variance(self, places: Any) -> Rows:
-        """e, the variance that no process explains; never negative."""
+    def extra_variance(self, x: Rows, places: Any) -> Rows:
+        """e, the variance that no process explains; never negative. x as kernels measure it."""
 
     @abc.abstractmethod
     def offset(self, x: Rows, places: Any) -> Float[Array, "rows *functions"]:

@@ -244,8 +244,8 @@ class MultiOutputGP(MixedGP):
         shares = conditioned(self.noise_covariance(), places).shares
         return self.matrix()[places.output] - shares @ self.matrix()
 
-    def extra_variance(self, places: Places) -> Rows:
-        return jnp.zeros((places.output if isinstance(places, Together) else places).shape)
+    def extra_variance(self, x: Rows, places: Places) -> Rows:
+        return jnp.zeros_like(x)
 
     def offset(self, x: Rows, places: Places) -> Float[Array, "rows *functions"]:
         every = jnp.stack([mean(x) for mean in self.means])

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -38,10 +39,19 @@ Rows = Float[Array, " rows"]
 
 
 class Spots(eqx.Module):
-    """The places of rows. Each run of `width` rows lies between the same two inducing times."""
+    """The places of rows. Each run of `width` rows lies between the same two inducing times.
 
-    coordinates: Float[Array, "rows dim"]
+    On a grid rows are all pairs of some times and some places, time by time, and the places are
+    written down once.
+    """
+
+    coordinates: Float[Array, "places dim"]
     width: int = eqx.field(static=True, default=1)
+    grid: bool = eqx.field(static=True, default=False)
+
+    def to_rows(self, values: Float[Array, " places"], rows: int) -> Rows:
+        """What places have, for every row."""
+        return jnp.tile(values, rows // len(values)) if self.grid else values
 
 
 class SpaceTimeGP(MixedGP):
@@ -197,25 +207,36 @@ class SpaceTimeGP(MixedGP):
         """The same everywhere."""
         return self.noise
 
-    def coefficients(self, places: Spots) -> Float[Array, "rows latents"]:
+    def coefficients(self, places: Spots) -> Float[Array, "places latents"]:
         """C(s)."""
         return self._at(places)[0]
 
-    def extra_variance(self, places: Spots) -> Rows:
+    def extra_variance(self, x: Rows, places: Spots) -> Rows:
         """The variance that the inducing places do not explain."""
-        return self._at(places)[1] * self.variance
+        return places.to_rows(self.unexplained(places), len(x)) * self.variance_at(x)
 
-    @property
-    def variance(self) -> Float[Array, ""]:
-        """The prior variance of f at any place and time."""
-        h = self.time.emission()
-        return h @ self.time.stationary_covariance() @ h
+    def unexplained(self, places: Spots) -> Float[Array, " places"]:
+        """The share of the variance that the inducing places leave."""
+        return self._at(places)[1]
+
+    def variance_at(self, x: Rows) -> Rows:
+        """The prior variance of f at these times, measured from the first, at any place."""
+        h, P = self.time.emission_at(x), self.time.covariance_at(x)
+        spread = jnp.sum(h[:, None] * P * h[None], axis=(0, 1))
+        return jnp.broadcast_to(spread, x.shape)
+
+    def seen_from(self, origin: Any) -> "SpaceTimeGP":
+        """The same model for times that are measured from this one, if that matters to `time`."""
+        moved: SpaceTimeGP = eqx.tree_at(
+            lambda model: model.time, self, self.time.seen_from(float(np.asarray(origin)))
+        )
+        return moved if self.time.located else self
 
     def offset(self, x: Rows, places: Any) -> Rows:
         """The mean function, of time."""
         return self.mean(x)
 
-    def _at(self, places: Spots) -> tuple[Float[Array, "rows latents"], Rows]:
+    def _at(self, places: Spots) -> tuple[Float[Array, "places latents"], Float[Array, " places"]]:
         assert self.anchors is not None
         anchors = Anchors.of(self.space, self.anchors, self.modes)
         return anchors.coefficients(self.space, places.coordinates)

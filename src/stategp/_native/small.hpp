@@ -136,6 +136,60 @@ inline void add_scaled(Dim<N> s, double factor, const double* __restrict x, doub
   }
 }
 
+// Four rows by 4 W columns of a sum of products, in registers.
+template <int W>
+inline void tile(int count, const double* factors, const int* used, const double* b, int n,
+                 bool add, double* c) {
+  Four sum[4][W] = {};
+  if (add)
+    for (int r = 0; r < 4; ++r)
+      for (int w = 0; w < W; ++w) sum[r][w] = four(c + r * n + 4 * w);
+  for (int q = 0; q < count; ++q) {
+    const double* row = b + used[q] * n;
+    for (int w = 0; w < W; ++w) {
+      const Four x = four(row + 4 * w);
+      for (int r = 0; r < 4; ++r) sum[r][w] += factors[4 * q + r] * x;
+    }
+  }
+  for (int r = 0; r < 4; ++r)
+    for (int w = 0; w < W; ++w) four(c + r * n + 4 * w) = sum[r][w];
+}
+
+// Rows i to i + 3 of c, from column `first` on: plus Σ_k factor(k, r) times row k of b, for `from` ≤
+// k < `to`. With `add`, to what is there. Factors that are zero in all four rows cost nothing.
+template <typename Factor>
+inline void four_rows(int n, int from, int to, const Factor& factor, const double* b, int first,
+                      bool add, double* c) {
+  constexpr int kMost = 256;  // factors at a time, which stay in the cache
+  double factors[4 * kMost];
+  int used[kMost];
+  do {
+    int count = 0;
+    for (; from < to && count < kMost; ++from) {
+      double* here = factors + 4 * count;
+      for (int r = 0; r < 4; ++r) here[r] = factor(from, r);
+      used[count] = from;
+      count += here[0] != 0 || here[1] != 0 || here[2] != 0 || here[3] != 0;
+    }
+    int j = first;
+    for (; j + 12 <= n; j += 12) tile<3>(count, factors, used, b + j, n, add, c + j);
+    for (; j + 8 <= n; j += 8) tile<2>(count, factors, used, b + j, n, add, c + j);
+    for (; j + 4 <= n; j += 4) tile<1>(count, factors, used, b + j, n, add, c + j);
+    add = true;
+  } while (from < to);
+}
+
+// c = a b, or aᵀ b, for any size; the upper triangle only if `upper`.
+template <bool kTransposed>
+inline void large_product(int n, bool upper, const double* a, const double* b, double* c) {
+  for (int i = 0; i < n; i += 4) {
+    const auto factor = [&](int k, int r) {
+      return kTransposed ? a[k * n + i + r] : a[(i + r) * n + k];
+    };
+    four_rows(n, 0, n, factor, b, upper ? i : 0, false, c + i * n);
+  }
+}
+
 // c = a b, or aᵀ b
 template <bool kTransposed, int N>
 inline void product_here(Dim<N> s, const double* __restrict a, const double* __restrict b,
@@ -161,15 +215,7 @@ inline void product_here(Dim<N> s, const double* __restrict a, const double* __r
       for (int j = 0; j < N; ++j) c[i * N + j] = row[j];
     }
   } else {
-    for (int i = 0; i < n; ++i) {
-      double* __restrict row = c + i * n;
-      for (int j = 0; j < n; ++j) row[j] = 0;
-      for (int k = 0; k < n; ++k) {
-        const double factor = left(i, k);
-        if (factor == 0) continue;
-        for (int j = 0; j < n; ++j) row[j] += factor * b[k * n + j];
-      }
-    }
+    large_product<kTransposed>(n, false, a, b, c);
   }
 }
 
@@ -290,26 +336,62 @@ inline void mirror(Dim<N> s, double* a) {
     for (int j = i + 1; j < n; ++j) a[j * n + i] = a[i * n + j];
 }
 
+// c = a b, or aᵀ b, where that is symmetric.
+template <bool kTransposed, int N>
+inline void symmetric_product(Dim<N> s, const double* a, const double* b, double* c) {
+  if constexpr (N == 0) {
+    large_product<kTransposed>(s.n(), true, a, b, c);
+    mirror(s, c);
+  } else {
+    if constexpr (kTransposed)
+      mul_tn(s, a, b, c);
+    else
+      mul(s, a, b, c);
+    symmetrise(s, c);
+  }
+}
+
+// Triangular factors and solves take so many rows at a time: four if the size is not known.
+template <int N>
+constexpr int kRows(int n) {
+  return N == 0 ? 4 : n;
+}
+
+// Rows begin to begin + 3 of x, from column `first` on (their own, if none is given), minus what the
+// rows above take from them, as the columns of u say.
+template <int N>
+inline void take_rows_above(int n, int begin, const double* u, double* x, int first = -1) {
+  if constexpr (N == 0)
+    if (begin > 0) {
+      const auto factor = [&](int k, int r) { return -u[k * n + begin + r]; };
+      four_rows(n, 0, begin, factor, x, first < 0 ? begin : first, true, x + begin * n);
+    }
+}
+
 // Upper U with UᵀU = a, in place of a (the lower triangle becomes zero). NaN where a is not positive
 // definite. Adds log det a.
 template <int N>
-inline void cholesky_here(Dim<N> s, double* __restrict a, double* log_det) {
+inline void cholesky_here(Dim<N> s, double* a, double* log_det) {
   const int n = s.n();
   double product = 1, sum = 0;
-  for (int j = 0; j < n; ++j) {
-    const double pivot = a[j * n + j];
-    product *= pivot;
-    if (!(product > 1e-200 && product < 1e200)) {
-      sum += std::log(product);
-      product = 1;
+  for (int begin = 0; begin < n; begin += kRows<N>(n)) {
+    const int end = begin + kRows<N>(n);
+    take_rows_above<N>(n, begin, a, a);
+    for (int j = begin; j < end; ++j) {
+      const double pivot = a[j * n + j];
+      product *= pivot;
+      if (!(product > 1e-200 && product < 1e200)) {
+        sum += std::log(product);
+        product = 1;
+      }
+      const double inverse = 1 / std::sqrt(pivot);
+      for (int i = j; i < n; ++i) a[j * n + i] *= inverse;
+      for (int k = j + 1; k < end; ++k) {
+        const double factor = a[j * n + k];
+        for (int i = k; i < n; ++i) a[k * n + i] -= factor * a[j * n + i];
+      }
+      for (int i = 0; i < j; ++i) a[j * n + i] = 0;
     }
-    const double inverse = 1 / std::sqrt(pivot);
-    for (int i = j; i < n; ++i) a[j * n + i] *= inverse;
-    for (int k = j + 1; k < n; ++k) {
-      const double factor = a[j * n + k];
-      for (int i = k; i < n; ++i) a[k * n + i] -= factor * a[j * n + i];
-    }
-    for (int i = 0; i < j; ++i) a[j * n + i] = 0;
   }
   *log_det += sum + std::log(product);
 }
@@ -337,13 +419,17 @@ inline void psd_root_here(Dim<N> s, int d, const double* __restrict c, double* _
   for (int i = 0; i < n; ++i)
     for (int j = 0; j < n; ++j)
       u[i * n + j] = c[i * n + j] * (inverse_scale[i] * inverse_scale[j]);
-  for (int j = 0; j < n; ++j) {
-    const double pivot = u[j * n + j];
-    const double inverse = pivot <= tolerance ? 0.0 : 1 / std::sqrt(pivot);
-    for (int i = j; i < n; ++i) u[j * n + i] *= inverse;
-    for (int k = j + 1; k < n; ++k) {
-      const double factor = u[j * n + k];
-      for (int i = k; i < n; ++i) u[k * n + i] -= factor * u[j * n + i];
+  for (int begin = 0; begin < n; begin += kRows<N>(n)) {
+    const int end = begin + kRows<N>(n);
+    take_rows_above<N>(n, begin, u, u);
+    for (int j = begin; j < end; ++j) {
+      const double pivot = u[j * n + j];
+      const double inverse = pivot <= tolerance ? 0.0 : 1 / std::sqrt(pivot);
+      for (int i = j; i < n; ++i) u[j * n + i] *= inverse;
+      for (int k = j + 1; k < end; ++k) {
+        const double factor = u[j * n + k];
+        for (int i = k; i < n; ++i) u[k * n + i] -= factor * u[j * n + i];
+      }
     }
   }
   for (int i = 0; i < n; ++i)
@@ -355,15 +441,19 @@ STATEGP_SPLIT(psd_root, (Dim<N> s, int d, const double* c, double* u), (s, d, c,
 template <int N>
 inline void solve_down_here(Dim<N> s, const double* __restrict u, double* __restrict x) {
   const int n = s.n();
-  for (int i = 0; i < n; ++i) {
-    double* __restrict row = x + i * n;
-    for (int k = 0; k < i; ++k) {
-      const double factor = u[k * n + i];
-      const double* __restrict known = x + k * n;
-      for (int j = 0; j < n; ++j) row[j] -= factor * known[j];
+  for (int begin = 0; begin < n; begin += kRows<N>(n)) {
+    const int end = begin + kRows<N>(n);
+    take_rows_above<N>(n, begin, u, x, 0);
+    for (int i = begin; i < end; ++i) {
+      double* __restrict row = x + i * n;
+      for (int k = begin; k < i; ++k) {
+        const double factor = u[k * n + i];
+        const double* __restrict known = x + k * n;
+        for (int j = 0; j < n; ++j) row[j] -= factor * known[j];
+      }
+      const double inverse = u[i * n + i] == 0 ? 0.0 : 1 / u[i * n + i];
+      for (int j = 0; j < n; ++j) row[j] *= inverse;
     }
-    const double inverse = u[i * n + i] == 0 ? 0.0 : 1 / u[i * n + i];
-    for (int j = 0; j < n; ++j) row[j] *= inverse;
   }
 }
 STATEGP_SPLIT(solve_down, (Dim<N> s, const double* u, double* x), (s, u, x))
@@ -372,15 +462,23 @@ STATEGP_SPLIT(solve_down, (Dim<N> s, const double* u, double* x), (s, u, x))
 template <int N>
 inline void solve_up_here(Dim<N> s, const double* __restrict u, double* __restrict x) {
   const int n = s.n();
-  for (int i = n - 1; i >= 0; --i) {
-    double* __restrict row = x + i * n;
-    for (int k = i + 1; k < n; ++k) {
-      const double factor = u[i * n + k];
-      const double* __restrict known = x + k * n;
-      for (int j = 0; j < n; ++j) row[j] -= factor * known[j];
+  for (int end = n; end > 0; end -= kRows<N>(n)) {
+    const int begin = end - kRows<N>(n);
+    if constexpr (N == 0)
+      if (end < n) {
+        const auto factor = [&](int k, int r) { return -u[(begin + r) * n + k]; };
+        four_rows(n, end, n, factor, x, 0, true, x + begin * n);
+      }
+    for (int i = end - 1; i >= begin; --i) {
+      double* __restrict row = x + i * n;
+      for (int k = i + 1; k < end; ++k) {
+        const double factor = u[i * n + k];
+        const double* __restrict known = x + k * n;
+        for (int j = 0; j < n; ++j) row[j] -= factor * known[j];
+      }
+      const double inverse = u[i * n + i] == 0 ? 0.0 : 1 / u[i * n + i];
+      for (int j = 0; j < n; ++j) row[j] *= inverse;
     }
-    const double inverse = u[i * n + i] == 0 ? 0.0 : 1 / u[i * n + i];
-    for (int j = 0; j < n; ++j) row[j] *= inverse;
   }
 }
 STATEGP_SPLIT(solve_up, (Dim<N> s, const double* u, double* x), (s, u, x))
@@ -415,13 +513,12 @@ inline void tilt_here(Dim<N> s, const double* __restrict u, const double* __rest
   double* __restrict other = work + n * n;
   mul(s, u, J, other);
   transpose(s, u, tilted);
-  mul(s, other, tilted, inner);
-  symmetrise(s, inner);
+  symmetric_product<false>(s, other, tilted, inner);
   for (int i = 0; i < n; ++i) inner[i * n + i] += 1;
   cholesky(s, inner, log_det);
   std::memcpy(other, u, sizeof(double) * n * n);
   solve_down(s, inner, other);
-  mul_tn(s, other, other, tilted);
+  symmetric_product<true>(s, other, other, tilted);
 }
 STATEGP_SPLIT(tilt, (Dim<N> s, const double* u, const double* J, double* tilted, double* log_det,
                 double* work), (s, u, J, tilted, log_det, work))

@@ -217,9 +217,9 @@ class Filter {
     for (int i = 0; i < n; ++i) mean[i] += element.b[i];
     if (still) return element.log_scale + exponent / 2;
     mul(s_, element.A, updated, ahead_);
-    mul_nt(s_, ahead_, element.A, covariance, work_);
+    transpose(s_, ahead_, work_);
+    symmetric_product<false>(s_, element.A, work_, covariance);
     for (int i = 0; i < n * n; ++i) covariance[i] += element.C[i];
-    symmetrise(s_, covariance);
     psd_root(s_, d_, covariance, root);
     standstill_.look(covariance);
     return element.log_scale + exponent / 2;
@@ -240,20 +240,17 @@ class Filter {
  private:
   void reverse_matrices() {
     const int n = s_.n();
-    double *keep = work_, *product = work_ + n * n, *other = work_ + 2 * n * n,
-           *spare = work_ + 3 * n * n;
-    std::memcpy(product, ahead_, sizeof(double) * n * n);
-    psd_divide(s_, root, product);
-    transpose(s_, product, gain);
-    mul(s_, gain, element.A, keep);
-    for (int i = 0; i < n * n; ++i) keep[i] = -keep[i];
-    for (int i = 0; i < n; ++i) keep[i * n + i] += 1;
-    mul(s_, keep, updated, product);
-    mul_nt(s_, product, keep, backward, spare);
-    mul(s_, gain, element.C, product);
-    mul_nt(s_, product, gain, other, spare);
+    double *gain_t = ahead_, *keep_t = work_, *product = work_ + n * n, *other = work_ + 2 * n * n;
+    psd_divide(s_, root, gain_t);
+    transpose(s_, gain_t, gain);
+    mul_tn(s_, element.A, gain_t, keep_t);
+    for (int i = 0; i < n * n; ++i) keep_t[i] = -keep_t[i];
+    for (int i = 0; i < n; ++i) keep_t[i * n + i] += 1;
+    mul(s_, updated, keep_t, product);
+    symmetric_product<true>(s_, keep_t, product, backward);
+    mul(s_, element.C, gain_t, product);
+    symmetric_product<true>(s_, gain_t, product, other);
     for (int i = 0; i < n * n; ++i) backward[i] += other[i];
-    symmetrise(s_, backward);
   }
 
   Dim<N> s_;
@@ -318,8 +315,8 @@ struct Sweep {
         std::memcpy(gain, work, square);
         std::memcpy(backward, carried, square);
         mul(s, gain, right, cross);
-        mul_nt(s, cross, gain, carried, work);
-        symmetrise(s, carried);
+        transpose(s, gain, work);
+        symmetric_product<false>(s, cross, work, carried);
         for (int i = 0; i < n * n; ++i) left[i] = backward[i] + carried[i];
         standstill.look(left);
       }

@@ -18,6 +18,7 @@ from stategp._posteriors._white import (
     read_at,
     root_of,
     sample_white,
+    variance_at,
     white_at,
 )
 from stategp._runtime import (
@@ -114,7 +115,7 @@ class SpaceTimePosterior(MixedPosterior):
 
     @property
     def explained(self) -> float:
-        """The share of the prior variance of f at the data that the inducing places explain.
+        """The share of the prior variance of f that inducing places explain: mean over the data.
 
         The rest is noise to the model: with a share well below one, more places help.
         """
@@ -176,7 +177,7 @@ class SpaceTimePosterior(MixedPosterior):
                 C = rows[which.reshape(-1)[here]]
                 mean[here] = C @ m
                 variance[here] = np.sum((C @ S if S.ndim == 2 else C * S) * C, axis=1)
-        own = rest[which.reshape(-1)] * float(self.model.variance)
+        own = rest[which.reshape(-1)] * self._prior_variance(x)
         return mean + self._offset(x), np.maximum(variance, 0.0) + own
 
     def _white_at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -215,6 +216,10 @@ class SpaceTimePosterior(MixedPosterior):
         with finishing_compilations(forget=False):
             drawn = at_once(lambda: prior_samples(plain, key, whole, count))
         return np.asarray(drawn)[:, : len(times)]
+
+    def _prior_variance(self, x: np.ndarray) -> np.ndarray:
+        plain = bare(self.model)
+        return np.asarray(by_blocks(lambda x: variance_at(plain, x), x))
 
     def _offset(self, x: np.ndarray) -> np.ndarray:
         plain, origin = bare(self.model), np.asarray(float(self.data.origin))

@@ -25,7 +25,13 @@ def root_of(covariance: np.ndarray) -> np.ndarray:
 def read_at(model: SpaceTimeGP, places: Array) -> tuple[Array, Array]:
     """What f reads of the processes at places, and the share of its variance that is left."""
     spots = Spots(places)
-    return model.coefficients(spots), model.extra_variance(spots) / model.variance
+    return model.coefficients(spots), model.unexplained(spots)
+
+
+@jax.jit
+def variance_at(model: SpaceTimeGP, x: Points) -> Points:
+    """The prior variance of f."""
+    return model.variance_at(x)
 
 
 @jax.jit
@@ -38,7 +44,7 @@ def mean_at(model: SpaceTimeGP, x: Points) -> Points:
 def prior_samples(kernel: Any, key: PRNGKeyArray, x: Points, count: int) -> Array:
     """Samples of a process before any data."""
     states = prior_states(kernel, key, x, count)
-    return jnp.einsum("d,dsn->sn", kernel.emission(), states)
+    return jnp.sum(kernel.emission_at(x)[:, None] * states, axis=0)
 
 
 @jax.jit(static_argnames=("count", "indefinite"))
@@ -65,7 +71,7 @@ def sample_white(
         states = jnp.moveaxis(states, 0, 2)
     states = jnp.moveaxis(states, 2, 1).reshape(count * number, len(inducing), -1)
     before = prior_states(kernel, prior_key, jnp.concatenate([x, inducing]), count * number)
-    g = jnp.einsum("d,dsn->sn", kernel.emission(), before[..., : len(x)])
+    g = jnp.sum(kernel.emission_at(x)[:, None] * before[..., : len(x)], axis=0)
     then = jnp.transpose(before[..., len(x) :], (1, 2, 0))
     projection = project(kernel, inducing, x, prior_transitions(kernel, inducing))
     drawn = g + projection.conditional_mean(states - then)

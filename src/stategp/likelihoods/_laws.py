@@ -43,8 +43,8 @@ def plus_normal(law: Law, at: Values, variance: Values) -> Values:
     # Panels end where the normal's step begins, where it is over, and at the peak of the law.
     width = deviation * math.sqrt(2)
     peak = jnp.broadcast_to(law.peak, at.shape)
-    inner = [jnp.minimum(start, peak), jnp.clip(peak, start, end), jnp.maximum(end, peak)]
-    inner = jnp.clip(jnp.stack(inner), law.lower[None], law.upper[None])
+    ordered = [jnp.minimum(start, peak), jnp.clip(peak, start, end), jnp.maximum(end, peak)]
+    inner = jnp.clip(jnp.stack(ordered), law.lower[None], law.upper[None])
     edges = jnp.concatenate([law.lower[None], inner, law.upper[None]])
     middles, halves = (edges[1:] + edges[:-1]) / 2, (edges[1:] - edges[:-1]) / 2
     at, width, middles, halves = jax.lax.optimization_barrier((at, width, middles, halves))

@@ -60,7 +60,7 @@ def spread_out(dims: int) -> tuple[np.ndarray, np.ndarray]:
     Points of Sobol' and their mirror images, stretched to have unit covariance: odd functions and
     quadratic ones have exact averages.
     """
-    from scipy.stats import qmc  # slow to import, and rarely needed
+    from scipy.stats import qmc  # slow to import
 
     points = qmc.Sobol(dims, scramble=False).random(_SPREAD) + 0.5 / _SPREAD
     half = ndtri(points)

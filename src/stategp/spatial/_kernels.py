@@ -20,7 +20,8 @@ class Kernel(eqx.Module):
 
     `kernel(places, others)` is the matrix of correlations. A kernel of your own is a subclass with
     `correlation`, a positive definite function of the scaled distance in as many dimensions as
-    your places have.
+    your places have. With `separable` it is a product of one such function for each coordinate,
+    and for Matérn kernels not a function of the distance (lengthscales and all else as before).
 
     >>> import stategp as sg
     >>> sg.spatial.Matern12(lengthscale=2.0)([[0.0, 0.0]], [[0.0, 0.0], [0.0, 2.0]])
@@ -29,6 +30,7 @@ class Kernel(eqx.Module):
 
     lengthscale: Parameter
     metric: str = eqx.field(static=True)
+    separable: bool = eqx.field(static=True, default=False)
 
     def __init__(
         self,
@@ -36,6 +38,7 @@ class Kernel(eqx.Module):
         lengthscale: Value = None,
         dimensions: int | None = None,
         metric: str = "euclidean",
+        separable: bool = False,
     ):
         if metric not in METRICS:
             raise ValueError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
@@ -45,7 +48,12 @@ class Kernel(eqx.Module):
                 "family only Matern12 is): use metric='chordal', which differs little up to "
                 "thousands of kilometres"
             )
-        self.metric = metric
+        if separable and metric != "euclidean":
+            raise ValueError(
+                f"separable is for metric='euclidean', got metric={metric!r}: on the Earth a "
+                "product over longitude and latitude would differ from place to place"
+            )
+        self.metric, self.separable = metric, bool(separable)
         self.lengthscale = _lengthscales(lengthscale, dimensions)
         if metric != "euclidean" and self.lengthscale.value.ndim == 1:
             raise ValueError(
@@ -74,11 +82,14 @@ class Kernel(eqx.Module):
                 f"have {left.shape[1]} coordinates"
             )
         apart = (left[:, None] - right[None]) / (scale[None, None] if scale.ndim else scale)
+        if self.separable:
+            return jnp.prod(self.correlation(jnp.abs(apart)), axis=-1)
         return self.correlation(safe_root(jnp.sum(apart**2, axis=-1)))
 
     def __repr__(self) -> str:
-        metric = "" if self.metric == "euclidean" else f", metric={self.metric!r}"
-        return f"{type(self).__name__}(lengthscale={self.lengthscale!r}{metric})"
+        more = "" if self.metric == "euclidean" else f", metric={self.metric!r}"
+        more += ", separable=True" if self.separable else ""
+        return f"{type(self).__name__}(lengthscale={self.lengthscale!r}{more})"
 
 
 def _lengthscales(value: Value, dimensions: int | None) -> Parameter:
