@@ -41,6 +41,9 @@ np.testing.assert_allclose(total.sums.plain, whole.sums.plain, rtol=1e-12, atol=
 model = sg.GP(kernel(), sg.likelihoods.Gaussian(variance=0.1))
 shared, alone = (sg.fit(model, data, inducing=16, progress=False) for data in (stream(8), whole))
 assert abs(shared.elbo / alone.elbo - 1) < 1e-9
+# Where a search ends depends on the last digits of sums; what it finds there does not.
+shared, alone = (sg.condition(alone.model, data, inducing=16) for data in (stream(8), whole))
+assert abs(shared.elbo / alone.elbo - 1) < 1e-9
 for one, other in zip(shared.marginals, alone.marginals, strict=True):
     np.testing.assert_allclose(one.mean, other.mean, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-9, atol=1e-9)

@@ -118,7 +118,7 @@ class DeepPosterior(Shown):
         >>> x = np.linspace(0, 1, 30)
         >>> layers = [sg.Layer(sg.kernels.Matern32(), inducing=5) for _ in range(2)]
         >>> model = sg.DeepGP.stack(layers, sg.likelihoods.Gaussian(variance=0.01))
-        >>> posterior = sg.condition(model, x, np.sin(6 * x), max_steps=50, tolerance=1.0)
+        >>> posterior = sg.condition(model, x, np.sin(6 * x), max_steps=400, tolerance=1.0)
         >>> mean, variance = posterior.predict_f([0.5])
         """
         means, variances = self._run(x_new, number, samples, seed)
