@@ -174,16 +174,13 @@ def test_changes_that_the_latest_observations_do_not_show() -> None:
     assert surprise(other) == pytest.approx(np.log(len(other.latest)))
 
 
-def test_of_many_observations_the_latest_are_compared(monkeypatch) -> None:
-    """With options of the search, which every model has."""
+def test_many_observations_have_one_model_of_all(monkeypatch) -> None:
+    """And options of the search are those of every model that is compared."""
+    assert len(sg.Forecaster().fit(FRAME[:N], "t", progress=False, max_steps=40).fitted.choices) > 1
     monkeypatch.setattr(_single, "_MOST", 30)
-    many = sg.Forecaster().fit(FRAME[:N], "t", progress=False, max_steps=40)
-    assert many.explain().startswith("data: models are of the latest 30 of 40 observations\n")
-    few = sg.Forecaster().fit(FRAME[N - 30 : N], "t", progress=False, max_steps=40)
-    for column, value in few.forecast(AHEAD).items():
-        np.testing.assert_allclose(many.forecast(AHEAD)[column], value, rtol=1e-6)
-    assert _single._since(16, T[:N], T[:N], dates=True) == T[N - 16]
-    assert _single._since(13, T[:N], T[:N], dates=True) is None  # days: not two weeks
+    many = sg.Forecaster().fit(FRAME[:N], "t", progress=False)
+    assert many.fitted.choices == ()
+    assert many.posterior.data.observed == N
 
 
 def test_values_within_limits_are_compared() -> None:

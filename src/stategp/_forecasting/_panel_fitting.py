@@ -27,7 +27,7 @@ from stategp._forecasting._learning import LEARNING, Series, left_out
 from stategp._forecasting._long import Long
 from stategp._forecasting._panel import Light, Panel
 from stategp._forecasting._reading import LongForm, Raw, read_series
-from stategp._forecasting._single import Wish, chooses, most_compared, plainly_normal
+from stategp._forecasting._single import Wish, chooses, plainly_normal
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior
 from stategp._runtime import Progress
@@ -123,8 +123,8 @@ class PanelFit:
     def _chooses(self, number: int) -> bool:
         data = self.series[number]
         assert data is not None
-        plain, few = plainly_normal(self.likelihood), len(data) <= most_compared(self.likelihood)
-        return plain and few and chooses(self.forecaster, self.likelihood, np.asarray(data.x))
+        plain = plainly_normal(self.likelihood)
+        return plain and chooses(self.forecaster, self.likelihood, np.asarray(data.x))
 
     def _model(self) -> GP:
         kernel, mean = self.forecaster.kernel, self.forecaster.mean

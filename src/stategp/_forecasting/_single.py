@@ -12,7 +12,6 @@ from stategp._expressions import parse_kernel
 from stategp._fitting import fit
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._beside import Beside
-from stategp._forecasting._candidates import Outline
 from stategp._forecasting._choosing import choose
 from stategp._forecasting._coefficients import roughly_without
 from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
@@ -83,20 +82,15 @@ def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:
     )
     about = axis, time, target, kind_of(table), extras | limits, call
     compares = wish.options.keys() <= _LEARNING and chooses(asked, likelihood, x[seen])
-    since = _since(most_compared(likelihood), x[seen], y[seen], axis.dates) if compares else None
-    compares = since is not None
     plain = plainly_normal(likelihood) and not values
     if (asked.floor is not None or asked.cap is not None) and not (compares and plain):
         likelihood = _within_limits(asked, likelihood, name, y, extra)
     if design is not None:
         y = np.where(seen, y, np.nan)
         say(design, x[seen], wish.progress)
-    if since is not None:
-        y = np.where(x >= since, y, np.nan)
+    if compares:
         given = Beside(design, None if plainly_normal(likelihood) else likelihood, values)
-        found = _compared(asked, x, y, beside.get("weights"), given, about, wish.options)
-        told = _latest_in_words(int(np.sum(x[seen] >= since)), int(seen.sum()))
-        return dataclasses.replace(found, findings=(*told, *found.findings))
+        return _compared(asked, x, y, beside.get("weights"), given, about, wish.options)
     f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
     learn: Any = fit
     if design is not None:
@@ -173,33 +167,8 @@ def chooses(asked: Any, likelihood: Likelihood, x: np.ndarray) -> bool:
     """Whether the model is left to the data: models with a state at every observation."""
     left = asked.kernel is None and asked.mean is None and isinstance(asked.inducing, str)
     wanted = left and asked.inducing == "auto" and likelihood.latents == 1
-    return wanted and len(np.unique(x)) >= _FEWEST
-
-
-def most_compared(likelihood: Likelihood) -> int:
-    """How many observations models are compared on, at most."""
-    return _MOST if plainly_normal(likelihood) else _MOST_OTHERS
-
-
-def _since(most: int, x: np.ndarray, f: np.ndarray, dates: bool) -> float | None:
-    """From when on models are compared: on the latest observations, if there are many.
-
-    None, if these do not show a season that all of them show.
-    """
-    if len(x) <= most:
-        return -np.inf
-    since = float(np.partition(x, -most)[-most])
-    seasons = [
-        {season.name for season in Outline.of(x[rows], f[rows], dates).seasons}
-        for rows in (x > -np.inf, x >= since)
-    ]
-    return since if seasons[0] == seasons[1] else None
-
-
-def _latest_in_words(used: int, count: int) -> tuple[str, ...]:
-    if used == count:
-        return ()
-    return (f"data: models are of the latest {used:,} of {count:,} observations",)
+    most = _MOST if plainly_normal(likelihood) else _MOST_OTHERS
+    return wanted and len(x) <= most and len(np.unique(x)) >= _FEWEST
 
 
 def plainly_normal(likelihood: Likelihood) -> bool:
