@@ -66,7 +66,7 @@ def memory() -> float:
 def stream(name: str, count: int, parts: int) -> list[dict]:
     """Microseconds for each observation, part by part of a stream."""
     likelihood, irregular, season, lag = MODELS[name]
-    count = count if lag is None else count // 10  # each takes longer
+    count = count if lag is None else count // 50  # each takes longer
     x, y = series(count + 100, likelihood, irregular)
     model = model_of(likelihood, season=season)
     kept = sg.condition(model, x[:100], y[:100], inducing="data").filter(lag=lag)
