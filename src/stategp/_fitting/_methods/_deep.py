@@ -73,7 +73,7 @@ class DeepGradient(Ascending):
 
 def _about(replaced: dict[Path, int], steps: int) -> str:
     named = ", ".join(
-        f"{count} of layer {name if number is None else f'{name}[{number}]'}"
+        f"{count} of {name if number is None else f'{name}[{number}]'}"
         for (name, number), count in replaced.items()
     )
     return (
