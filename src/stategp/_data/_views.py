@@ -341,7 +341,8 @@ class Rows(InCells):
             seen = jnp.any(block.filled > 0)
             if self.mesh is not None:
                 return None, jax.lax.cond(seen, visit, lambda *_: nothing, block, *rest)
-            # A loop of one turn or none: on one CPU XLA makes half as fast a program of `cond`.
+            # A loop of one turn or none: where little is computed, as for Laplace noise, XLA makes
+            # a program of `cond` that is half as fast on one CPU.
             return None, jax.lax.fori_loop(
                 0, seen.astype(int), lambda *_: visit(block, *rest), nothing
             )
