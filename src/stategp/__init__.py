@@ -4,74 +4,93 @@ Importing stategp turns on JAX's 64-bit mode (everything is computed in double p
 unless one is configured, JAX's cache of compiled programs.
 """
 
-# ruff: noqa: E402
 
+import gc
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import jax
+# Modules are many objects and no garbage: looking for it takes a quarter of the time of importing.
+_collecting = gc.isenabled()
+gc.disable()
 
-jax.config.update("jax_enable_x64", True)
+try:
+    import jax
 
-from stategp._runtime import keep_compiled_programs
+    jax.config.update("jax_enable_x64", True)
 
-keep_compiled_programs()
+    from stategp._runtime import keep_compiled_programs
 
-from stategp import chain, data, kernels, likelihoods, means, metrics, priors, spatial
-from stategp._data import Summary
-from stategp._expressions import parse_kernel, write_kernel
-from stategp._files import load, register
-from stategp._fitting import (
-    Auto,
-    Learned,
-    LogPosterior,
-    NotConvergedWarning,
-    PowerEP,
-    condition,
-    fit,
-    log_posterior,
-)
-from stategp._forecasting import Effect, Event, Forecaster, ForecastWarning, Holidays
-from stategp._inference import Certificate, CheckpointWarning, FitResult, Outcome
-from stategp._many import ManyPosteriors, fit_many
-from stategp._models import (
-    GP,
-    AdditiveGP,
-    DeepGP,
-    JointGP,
-    Layer,
-    MultiOutputGP,
-    SpaceTimeGP,
-)
-from stategp._native import describe_runtime
-from stategp._posteriors import (
-    AdditivePosterior,
-    DeepPosterior,
-    Filter,
-    JointPosterior,
-    MultiOutputPosterior,
-    Posterior,
-    SpaceTimePosterior,
-)
-from stategp._runtime import join_processes
-from stategp._streams import Stream, stream, summarise
-from stategp.parameters import Parameter, fixed, parameter
+    keep_compiled_programs()
+
+    from stategp import chain, data, kernels, likelihoods, means, priors, spatial
+    from stategp._data import Summary
+    from stategp._expressions import parse_kernel, write_kernel
+    from stategp._fitting import (
+        Auto,
+        Learned,
+        LogPosterior,
+        NotConvergedWarning,
+        PowerEP,
+        condition,
+        fit,
+        log_posterior,
+    )
+    from stategp._inference import Certificate, CheckpointWarning, FitResult, Outcome
+    from stategp._models import (
+        GP,
+        AdditiveGP,
+        DeepGP,
+        JointGP,
+        Layer,
+        MultiOutputGP,
+        SpaceTimeGP,
+    )
+    from stategp._native import describe_runtime
+    from stategp._posteriors import (
+        AdditivePosterior,
+        DeepPosterior,
+        Filter,
+        JointPosterior,
+        MultiOutputPosterior,
+        Posterior,
+        SpaceTimePosterior,
+    )
+    from stategp._runtime import join_processes
+    from stategp._streams import Stream, stream, summarise
+    from stategp.parameters import Parameter, fixed, parameter
+finally:
+    if _collecting:
+        gc.enable()
 
 if TYPE_CHECKING:  # imported on first use, see __getattr__
-    from stategp import plots, report
+    from stategp import metrics, plots, report
     from stategp._estimators import GPClassifier, GPRegressor
+    from stategp._forecasting import Effect, Event, Forecaster, ForecastWarning, Holidays
+    from stategp._loading import load, register
+    from stategp._many import ManyPosteriors, fit_many
 
 __version__ = "0.1.0.dev0"
 
-_LAZY = {"GPClassifier": "_estimators", "GPRegressor": "_estimators", "plots": "", "report": ""}
+# What not everybody needs, and where it is: parts with optional libraries, and large ones.
+_LATER = {
+    "_estimators": ("GPClassifier", "GPRegressor"),
+    "_forecasting": ("Effect", "Event", "ForecastWarning", "Forecaster", "Holidays"),
+    "_loading": ("load", "register"),
+    "_many": ("ManyPosteriors", "fit_many"),
+}
+_MODULES = ("metrics", "plots", "report")
 
 
 def __getattr__(name: str) -> Any:
-    """Parts that need optional libraries are imported on first use."""
-    if name not in _LAZY:
-        raise AttributeError(f"module 'stategp' has no attribute {name!r}")
-    module = importlib.import_module(f"stategp.{_LAZY[name] or name}")
-    return getattr(module, name) if _LAZY[name] else module
+    """Parts that not everybody needs are imported on first use."""
+    if name in _MODULES:
+        return importlib.import_module(f"stategp.{name}")
+    for module, names in _LATER.items():
+        if name in names:
+            found = getattr(importlib.import_module(f"stategp.{module}"), name)
+            globals()[name] = found  # so that it is looked for once
+            return found
+    raise AttributeError(f"module 'stategp' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.special import logsumexp
 
 from stategp._data import check_support
 from stategp._posteriors._joint_outcomes import JointOutcomes
@@ -65,6 +64,8 @@ class JointMarginals(eqx.Module):
         missing = np.isnan(y)
         stand_in = y[np.argmin(missing)] if len(y) else 0.0
         logs = self._ask("log_predictive_density", np.where(missing, stand_in, y))
+        from scipy.special import logsumexp  # slow to import
+
         density = logsumexp(logs, axis=0, b=self.weights[:, None])
         answer: Points = on_device(np.where(missing, np.nan, density))
         return answer

@@ -8,7 +8,6 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.special import ive
 
 from stategp._arguments import whole_number
 from stategp.kernels._base import Kernel
@@ -26,6 +25,8 @@ def series_order(lengthscale: float, tolerance: float) -> int:
     """The number of harmonics after which the rest of the series is below the tolerance."""
     if not 0 < tolerance < 1:
         raise ValueError(f"tolerance must lie between 0 and 1, got {tolerance}")
+    from scipy.special import ive  # slow to import
+
     weights = 2 * ive(np.arange(_MAX_ORDER + 200), lengthscale**-2)
     tail = np.cumsum(weights[::-1])[::-1]  # tail[j] = what harmonics j, j+1, … hold
     order = int(np.argmax(tail[1:] <= tolerance)) if np.any(tail[1:] <= tolerance) else _MAX_ORDER

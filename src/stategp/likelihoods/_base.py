@@ -14,7 +14,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.special
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -328,7 +327,11 @@ def with_constants(
 
 def log_gamma(values: Any) -> Any:
     """log Γ of an array of NumPy, without compiling anything, or of JAX."""
-    return scipy.special.gammaln(values) if isinstance(values, np.ndarray) else gammaln(values)
+    if not isinstance(values, np.ndarray):
+        return gammaln(values)
+    from scipy import special  # slow to import
+
+    return special.gammaln(values)
 
 
 def check_quadrature(order: Any) -> int:

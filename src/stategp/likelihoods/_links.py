@@ -4,7 +4,6 @@ import jax
 import numpy as np
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
-from scipy.special import ndtri
 
 from stategp.likelihoods._normal import log_cdf as log_normal_cdf
 
@@ -27,4 +26,6 @@ def quantile(link: str, probability: np.ndarray) -> np.ndarray:
     """The number with that probability."""
     if link == "logit":
         return np.log(probability) - np.log1p(-probability)
+    from scipy.special import ndtri  # slow to import
+
     return np.asarray(ndtri(probability))

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
-from scipy.special import ndtri, roots_hermitenorm
 
 Values = Float[Array, "*points"]
 Several = Float[Array, "..."]  # (*points, latents)
@@ -32,6 +31,8 @@ _DROP = 34.0  # nats below the peak at which an integrand is over: e⁻³⁴ ≈
 @functools.lru_cache(maxsize=32)
 def hermite(order: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights for the standard normal."""
+    from scipy.special import roots_hermitenorm  # slow to import
+
     nodes, weights = roots_hermitenorm(order)
     return nodes, weights / np.sum(weights)
 
@@ -60,6 +61,7 @@ def spread_out(dims: int) -> tuple[np.ndarray, np.ndarray]:
     Points of Sobol' and their mirror images, stretched to have unit covariance: odd functions and
     quadratic ones have exact averages.
     """
+    from scipy.special import ndtri
     from scipy.stats import qmc  # slow to import
 
     points = qmc.Sobol(dims, scramble=False).random(_SPREAD) + 0.5 / _SPREAD
