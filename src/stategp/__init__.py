@@ -4,7 +4,6 @@ Importing stategp turns on JAX's 64-bit mode (everything is computed in double p
 unless one is configured, JAX's cache of compiled programs.
 """
 
-
 import gc
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -24,7 +24,7 @@ from stategp._inference._bound import Q
 from stategp._linalg import apply, diagonal, dot
 from stategp._models import GP, bare
 from stategp._projection import AtStates, project
-from stategp._runtime import on_device, pad_inducing
+from stategp._runtime import on_device, pad_inducing, quick_jit
 from stategp.chain import (
     PairMarginals,
     Scalars,
@@ -67,7 +67,7 @@ def needs_care(model: GP, data: View, q: Q) -> bool:
     return not float(lost) <= limit * max(abs(float(q.elbo)), float(data.total))
 
 
-@jax.jit
+@quick_jit
 def _open_directions(model: GP, sites: Sites, pairs: PairMarginals) -> Scalar:
     """What rounding costs where some directions of the states are open and others nailed down.
 
@@ -157,7 +157,7 @@ def careful_bound(model: GP, data: Observations, inducing: States) -> Float[Arra
     return if_within(LARGEST, value, rounding + seen.beyond, data.total)
 
 
-@jax.jit
+@quick_jit
 def careful_pairs(model: GP, data: Observations, inducing: States) -> PairMarginals:
     """The marginals of q, the careful way."""
     (kernel,) = model.kernels
@@ -167,7 +167,7 @@ def careful_pairs(model: GP, data: Observations, inducing: States) -> PairMargin
     return PairMarginals(*careful_marginals(_pairs(prior), points, projection.interval))
 
 
-@jax.jit
+@quick_jit
 def _sound(model: GP, swept: PairMarginals, careful: PairMarginals) -> PairMarginals:
     """The means of the careful way, and the covariances of the sweep where those are right.
 
@@ -198,7 +198,7 @@ def _pairs(prior: Transitions) -> Transitions:
     )
 
 
-@jax.jit(static_argnames="limit")
+@quick_jit(static_argnames="limit")
 def evidence_and_gradient(
     vector: Vector, model: GP, data: View, inducing: States, limit: float = TRUSTED
 ) -> tuple[Float[Array, ""], Vector]:
@@ -262,7 +262,7 @@ def _confirmed(model: GP, view: View, inducing: States, q: Q) -> Q | None:
     return q._replace(elbo=on_device(np.asarray(value))) if same else None
 
 
-@jax.jit
+@quick_jit
 def _slopes(
     model: GP, data: View, inducing: States, pairs: PairMarginals
 ) -> tuple[Scalar, Scalar, Scalar]:
@@ -306,7 +306,7 @@ def _stretched(pairs: PairMarginals, like: PairMarginals, inducing: np.ndarray) 
     return stretched
 
 
-@jax.jit
+@quick_jit
 def careful_and_gradient(
     vector: Vector, model: GP, data: Observations, inducing: States
 ) -> tuple[Float[Array, ""], Vector]:

@@ -38,7 +38,7 @@ from stategp._inference._exact import (
 from stategp._inference._search import leaves_of, with_leaves
 from stategp._inference._seeing import Sight, TooFastError
 from stategp._models import GP, bare
-from stategp._runtime import on_device, on_one_device
+from stategp._runtime import on_device, on_one_device, quick_jit
 from stategp.chain import PairMarginals, Sites
 from stategp.parameters import log_prior, with_vector
 
@@ -162,7 +162,7 @@ def starting_state(
 take_steps = jax.jit(settle)
 
 
-@jax.jit
+@quick_jit(unless=lambda vector, model, *_, **__: not model.likelihood.elementary)
 def objective_and_gradient(
     vector: Float[Array, " parameters"],
     model: GP,
@@ -270,7 +270,7 @@ def no_sites(model: GP, inducing: States) -> ChainSites:
     return tuple(Sites.zeros(len(inducing) + 1, kernel.state_dim) for kernel in model.kernels)
 
 
-@jax.jit
+@quick_jit(unless=lambda model, *_: not model.likelihood.elementary)
 def _infer(
     model: GP, data: View, inducing: States, guess: Guess, warm: ChainSites | None
 ) -> Settling:

@@ -18,7 +18,7 @@ from stategp._models import GP, bare
 from stategp._posteriors._pointwise import MANY, Latent, Points, by_blocks, over_blocks
 from stategp._posteriors._prediction import Chain, summands_of
 from stategp._projection import Parts, Projection, Where, join_parts, project_steps
-from stategp._runtime import is_traced, on_device
+from stategp._runtime import is_traced, on_device, quick_jit
 from stategp.chain import PairMarginals
 from stategp.kernels import Kernel, group_blocks
 from stategp.likelihoods import Gaussian
@@ -125,13 +125,13 @@ def see(chain: Chain, x: Points) -> Seen:
     return seen
 
 
-@jax.jit(static_argnames="extents")
+@quick_jit(static_argnames="extents")
 def _look_up_and_see(chain: Chain, x: Points, extents: tuple[Extents, ...]) -> Seen:
     """With many points the neighbours are looked up where the computation runs."""
     return _see(chain.model, _near(chain, x, jnp), extents)
 
 
-@jax.jit(static_argnames="extents")
+@quick_jit(static_argnames="extents")
 def _see(model: GP, near: Near, extents: tuple[Extents, ...]) -> Seen:
     columns: list[list[Points]] = []
     parts = []
@@ -213,7 +213,7 @@ def read_weights(kernel: Kernel, inducing: np.ndarray, x: np.ndarray) -> np.ndar
     return np.asarray(by_blocks(block, x))
 
 
-@jax.jit
+@quick_jit
 def _weights(kernel: Kernel, near: Near) -> Array:
     return jnp.stack(_project(kernel, near).weights, axis=1)
 

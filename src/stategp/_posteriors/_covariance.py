@@ -11,7 +11,6 @@ slope of f(x) in the state on its left, and n the covariance of f(x) with the st
 and within an interval what the two share through the left state, the innovation and the bridge.
 """
 
-import functools
 from typing import NamedTuple
 
 import jax
@@ -22,7 +21,7 @@ from jaxtyping import Array, Float, Int
 from stategp._linalg import apply, dot, times, transpose
 from stategp._posteriors._pointwise import padded
 from stategp._posteriors._states import Conditional, Strand, Swept, block_size
-from stategp._runtime import pad_last, padded_size
+from stategp._runtime import pad_last, padded_size, quick_jit
 from stategp._state_projection import Rows, StateProjection, bridges
 from stategp.chain import Affine, follow
 
@@ -74,7 +73,7 @@ class Shared(NamedTuple):
         return Shared(at, slope, right)
 
 
-@functools.partial(jax.jit, static_argnames=("indefinite",))
+@quick_jit(static_argnames=("indefinite",))
 def _covariance(
     strand: Strand,
     visited: Int[Array, " visited"],

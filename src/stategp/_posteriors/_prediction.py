@@ -25,6 +25,7 @@ from stategp._runtime import (
     on_device,
     pad_last,
     padded_size,
+    quick_jit,
 )
 from stategp.chain import PairMarginals, sample_states
 from stategp.kernels import Kernel, Sum
@@ -154,7 +155,7 @@ def observe_samples(
     return observations
 
 
-@jax.jit
+@quick_jit
 def _draw(likelihood: Likelihood, key: PRNGKeyArray, f: Array, extra: Array) -> Array:
     return likelihood.sample(key, f, extra)
 
@@ -230,7 +231,7 @@ def samples_to_draw(wanted: int, points: int) -> int:
     return enough if enough * points <= _CHEAP else wanted
 
 
-@jax.jit(static_argnames=("num_samples", "indefinite"))
+@quick_jit(static_argnames=("num_samples", "indefinite"))
 def _sample(
     chain: Chain, key: PRNGKeyArray, x: Points, num_samples: int, indefinite: bool
 ) -> Float[Array, "samples points *latents"]:

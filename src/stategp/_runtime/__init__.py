@@ -19,6 +19,7 @@ from stategp._runtime._joining import PATIENCE, end_at_once, join_processes
 from stategp._runtime._keys import as_count, as_key
 from stategp._runtime._memory import make_room
 from stategp._runtime._progress import Progress
+from stategp._runtime._quick import quick_jit
 from stategp._runtime._shapes import (
     least_size,
     pad_inducing,
@@ -59,6 +60,7 @@ __all__ = [
     "pad_last",
     "padded_blocks",
     "padded_size",
+    "quick_jit",
     "refuse_traced",
     "replacing",
     "spread_over_devices",

@@ -10,11 +10,11 @@ import numpy as np
 
 _SMALLEST = 64
 _QUADRUPLING = 1024  # up to here each size is four times the one before, then twice
-_FEW = 16_384  # above, eight sizes lie between n and 2n
+FEW = 16_384  # above, eight sizes lie between n and 2n
 _UNNOTICED = 2**18  # numbers that are computed in about a millisecond
 
 
-def padded_size(count: int, least: int = _SMALLEST, few: int = _FEW) -> int:
+def padded_size(count: int, least: int = _SMALLEST, few: int = FEW) -> int:
     """The smallest of the few sizes that is at least `count`, and at least `least`.
 
     From `few` on, no more than an eighth is added; give less where entries are dear.
@@ -41,7 +41,7 @@ def least_size(numbers: int) -> int:
     >>> least_size(9), least_size(121)
     (16384, 2048)
     """
-    return min(_FEW, max(_SMALLEST, 1 << (_UNNOTICED // max(numbers, 1)).bit_length() - 1))
+    return min(FEW, max(_SMALLEST, 1 << (_UNNOTICED // max(numbers, 1)).bit_length() - 1))
 
 
 def padded_blocks(blocks: float | int) -> int:

@@ -51,6 +51,7 @@ class Likelihood(eqx.Module):
     extra: ClassVar[str | None] = None  # the argument of `fit` that each observation may bring
     extra_default: ClassVar[float] = 0.0
     extra_of_new: ClassVar[bool] = True  # whether it matters to the distribution of a new y
+    elementary: ClassVar[bool] = False  # expectations are a few elementary functions
     conjugate: ClassVar[bool] = False  # one natural-gradient step of size one is the optimum
     log_concave: ClassVar[bool] = False  # E[∂²/∂f² log p] ≤ 0: sites never have negative precision
     support: ClassVar[str] = "be finite"  # what `valid` demands, in words

@@ -37,6 +37,7 @@ class Poisson(Likelihood):
 
     extra: ClassVar[str | None] = "exposure"
     extra_default: ClassVar[float] = 1.0
+    elementary: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
     support: ClassVar[str] = "be a count 0, 1, 2, …"
     discrete: ClassVar[bool] = True

@@ -26,6 +26,7 @@ class Gaussian(Likelihood):
     """
 
     extra: ClassVar[str | None] = "noise_variance"
+    elementary: ClassVar[bool] = True
     conjugate: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
 

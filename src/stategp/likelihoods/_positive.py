@@ -19,6 +19,7 @@ _LOG_VARIANCE = 1.6  # of the logarithm of an exponential variable; its mean is 
 class _Positive(Likelihood):
     """What the three have in common: y > 0, and f is the logarithm of y's size."""
 
+    elementary: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
     support: ClassVar[str] = "be positive"
 
