@@ -36,7 +36,7 @@ def emission_of(kernel: Kernel) -> np.ndarray:
     return np.asarray(_emission(bare(kernel)))
 
 
-@quick_jit
+@jax.jit
 def _emission(kernel: Kernel) -> Float[Array, " dim"]:
     return kernel.emission()
 
@@ -47,7 +47,7 @@ def mean_at(mean: Mean, x: np.ndarray) -> np.ndarray:
     return np.asarray(values)[: len(x)]
 
 
-@quick_jit
+@quick_jit(rows="x")
 def _mean(mean: Mean, x: Float[Array, " points"]) -> Float[Array, " points"]:
     return mean(x)
 
@@ -69,7 +69,7 @@ def _padded(x: np.ndarray, columns: np.ndarray, precision: np.ndarray) -> Any:
     return on_device((steps, wide, np.pad(precision, (0, more))))
 
 
-@quick_jit
+@quick_jit(rows="columns")
 def _respond(
     kernel: Kernel,
     steps: Float[Array, " steps"],
@@ -133,7 +133,7 @@ def determinant_slopes(
     return inside, precision_slopes[: len(x)]
 
 
-@quick_jit
+@quick_jit(rows="columns")
 def _slopes(
     kernel: Kernel,
     steps: Float[Array, " steps"],

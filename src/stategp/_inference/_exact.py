@@ -67,7 +67,7 @@ def needs_care(model: GP, data: View, q: Q) -> bool:
     return not float(lost) <= limit * max(abs(float(q.elbo)), float(data.total))
 
 
-@quick_jit
+@quick_jit(rows="sites")
 def _open_directions(model: GP, sites: Sites, pairs: PairMarginals) -> Scalar:
     """What rounding costs where some directions of the states are open and others nailed down.
 
@@ -157,7 +157,7 @@ def careful_bound(model: GP, data: Observations, inducing: States) -> Float[Arra
     return if_within(LARGEST, value, rounding + seen.beyond, data.total)
 
 
-@quick_jit
+@quick_jit(rows=("data", "inducing"))
 def careful_pairs(model: GP, data: Observations, inducing: States) -> PairMarginals:
     """The marginals of q, the careful way."""
     (kernel,) = model.kernels
@@ -167,7 +167,7 @@ def careful_pairs(model: GP, data: Observations, inducing: States) -> PairMargin
     return PairMarginals(*careful_marginals(_pairs(prior), points, projection.interval))
 
 
-@quick_jit
+@quick_jit(rows="swept")
 def _sound(model: GP, swept: PairMarginals, careful: PairMarginals) -> PairMarginals:
     """The means of the careful way, and the covariances of the sweep where those are right.
 
@@ -198,7 +198,7 @@ def _pairs(prior: Transitions) -> Transitions:
     )
 
 
-@quick_jit(static_argnames="limit")
+@quick_jit(rows=("data", "inducing"), static_argnames="limit")
 def evidence_and_gradient(
     vector: Vector, model: GP, data: View, inducing: States, limit: float = TRUSTED
 ) -> tuple[Float[Array, ""], Vector]:
@@ -262,7 +262,7 @@ def _confirmed(model: GP, view: View, inducing: States, q: Q) -> Q | None:
     return q._replace(elbo=on_device(np.asarray(value))) if same else None
 
 
-@quick_jit
+@quick_jit(rows=("data", "inducing"))
 def _slopes(
     model: GP, data: View, inducing: States, pairs: PairMarginals
 ) -> tuple[Scalar, Scalar, Scalar]:
@@ -306,7 +306,7 @@ def _stretched(pairs: PairMarginals, like: PairMarginals, inducing: np.ndarray) 
     return stretched
 
 
-@quick_jit
+@quick_jit(rows=("data", "inducing"))
 def careful_and_gradient(
     vector: Vector, model: GP, data: Observations, inducing: States
 ) -> tuple[Float[Array, ""], Vector]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from stategp._inference._result import Outcome
 from stategp._inference._search import Memory, Search, Watch
+from stategp._runtime import one_blas_thread
 
 Vector = np.ndarray
 
@@ -138,19 +139,20 @@ class LBFGS(Search):
 
         for _ in range(_RESTARTS):
             left = self.max_steps - len(watch.trace) + 1
-            minimize(
-                negative,
-                self.best.vector,
-                jac=True,
-                method="L-BFGS-B",
-                callback=lambda _: watch(self.best.value) if self.best else None,
-                options={
-                    "maxiter": left,
-                    "ftol": 1e-13,
-                    "gtol": self.gtol,
-                    "maxcor": _REMEMBERED,
-                },
-            )
+            with one_blas_thread():
+                minimize(
+                    negative,
+                    self.best.vector,
+                    jac=True,
+                    method="L-BFGS-B",
+                    callback=lambda _: watch(self.best.value) if self.best else None,
+                    options={
+                        "maxiter": left,
+                        "ftol": 1e-13,
+                        "gtol": self.gtol,
+                        "maxcor": _REMEMBERED,
+                    },
+                )
             # The optimiser's own word is not enough: it may stop where no step helps any more.
             if self._is_flat(self.best):
                 return Outcome.converged

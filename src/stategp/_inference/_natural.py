@@ -162,7 +162,10 @@ def starting_state(
 take_steps = jax.jit(settle)
 
 
-@quick_jit(unless=lambda vector, model, *_, **__: not model.likelihood.elementary)
+@quick_jit(
+    rows=("data", "inducing"),
+    unless=lambda vector, model, *_, **__: not model.likelihood.elementary,
+)
 def objective_and_gradient(
     vector: Float[Array, " parameters"],
     model: GP,
@@ -270,7 +273,7 @@ def no_sites(model: GP, inducing: States) -> ChainSites:
     return tuple(Sites.zeros(len(inducing) + 1, kernel.state_dim) for kernel in model.kernels)
 
 
-@quick_jit(unless=lambda model, *_: not model.likelihood.elementary)
+@quick_jit(rows=("data", "inducing"), unless=lambda model, *_: not model.likelihood.elementary)
 def _infer(
     model: GP, data: View, inducing: States, guess: Guess, warm: ChainSites | None
 ) -> Settling:

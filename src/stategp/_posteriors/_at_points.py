@@ -125,13 +125,13 @@ def see(chain: Chain, x: Points) -> Seen:
     return seen
 
 
-@quick_jit(static_argnames="extents")
+@quick_jit(rows=("chain", "x"), static_argnames="extents")
 def _look_up_and_see(chain: Chain, x: Points, extents: tuple[Extents, ...]) -> Seen:
     """With many points the neighbours are looked up where the computation runs."""
     return _see(chain.model, _near(chain, x, jnp), extents)
 
 
-@quick_jit(static_argnames="extents")
+@quick_jit(rows="near", static_argnames="extents")
 def _see(model: GP, near: Near, extents: tuple[Extents, ...]) -> Seen:
     columns: list[list[Points]] = []
     parts = []
@@ -213,7 +213,7 @@ def read_weights(kernel: Kernel, inducing: np.ndarray, x: np.ndarray) -> np.ndar
     return np.asarray(by_blocks(block, x))
 
 
-@quick_jit
+@quick_jit(rows="near")
 def _weights(kernel: Kernel, near: Near) -> Array:
     return jnp.stack(_project(kernel, near).weights, axis=1)
 

@@ -73,7 +73,7 @@ class Shared(NamedTuple):
         return Shared(at, slope, right)
 
 
-@quick_jit(static_argnames=("indefinite",))
+@quick_jit(rows=("strand", "x"), static_argnames="indefinite")
 def _covariance(
     strand: Strand,
     visited: Int[Array, " visited"],

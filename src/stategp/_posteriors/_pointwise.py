@@ -97,6 +97,6 @@ def per_point(likelihood: Likelihood, method: str, *columns: Any) -> Any:
     return on_device(by_blocks(lambda *block: _of_likelihood(plain, method, *block), *columns))
 
 
-@quick_jit(static_argnames=("method",))
+@quick_jit(rows="columns", static_argnames="method")
 def _of_likelihood(likelihood: Likelihood, method: str, *columns: Any) -> Any:
     return getattr(likelihood, method)(*columns)

@@ -155,7 +155,7 @@ def observe_samples(
     return observations
 
 
-@quick_jit
+@quick_jit(rows="f")
 def _draw(likelihood: Likelihood, key: PRNGKeyArray, f: Array, extra: Array) -> Array:
     return likelihood.sample(key, f, extra)
 
@@ -231,7 +231,7 @@ def samples_to_draw(wanted: int, points: int) -> int:
     return enough if enough * points <= _CHEAP else wanted
 
 
-@quick_jit(static_argnames=("num_samples", "indefinite"))
+@quick_jit(rows=("chain", "x"), static_argnames=("num_samples", "indefinite"))
 def _sample(
     chain: Chain, key: PRNGKeyArray, x: Points, num_samples: int, indefinite: bool
 ) -> Float[Array, "samples points *latents"]:

@@ -27,6 +27,7 @@ from stategp._runtime._shapes import (
     padded_blocks,
     padded_size,
 )
+from stategp._runtime._threads import one_blas_thread
 from stategp._runtime._tracing import at_once, is_traced, on_device, refuse_traced
 from stategp._runtime._writing import replacing
 
@@ -56,6 +57,7 @@ __all__ = [
     "mesh_of_devices",
     "on_device",
     "on_one_device",
+    "one_blas_thread",
     "pad_inducing",
     "pad_last",
     "padded_blocks",

@@ -11,7 +11,7 @@ import numpy as np
 _SMALLEST = 64
 _QUADRUPLING = 1024  # up to here each size is four times the one before, then twice
 FEW = 16_384  # above, eight sizes lie between n and 2n
-_UNNOTICED = 2**18  # numbers that are computed in about a millisecond
+_UNNOTICED = 2**20  # numbers that are computed in a few milliseconds
 
 
 def padded_size(count: int, least: int = _SMALLEST, few: int = FEW) -> int:
@@ -39,7 +39,7 @@ def least_size(numbers: int) -> int:
     Programs for fewer entries would run no faster than they are noticed.
 
     >>> least_size(9), least_size(121)
-    (16384, 2048)
+    (16384, 8192)
     """
     return min(FEW, max(_SMALLEST, 1 << (_UNNOTICED // max(numbers, 1)).bit_length() - 1))
 
