@@ -15,7 +15,9 @@ ROOT = Path(__file__).parent.parent
 VERSIONS = ROOT / "tests" / "lower-bounds.txt"
 TOOLS = ["pytest", "hypothesis", "mpmath", "beartype"]  # as new as they come
 TESTS = {
-    "jax, equinox, jaxtyping, numpy, scipy, threadpoolctl": ["tests/test_docs.py::test_code_runs[README]"],
+    "jax, equinox, jaxtyping, numpy, scipy, threadpoolctl": [
+        "tests/test_docs.py::test_code_runs[README]"
+    ],
     "optax": ["tests/inference/test_first_order.py::test_adam_on_the_hyperparameters"],
     "safetensors, typer, rich, pandas": ["tests/test_docs.py::test_code_runs[docs/quickstart]"],
     "narwhals, polars, pyarrow": ["tests/forecasting/test_axis.py"],
