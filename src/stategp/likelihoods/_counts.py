@@ -14,6 +14,7 @@ from stategp.likelihoods._base import (
     Features,
     Likelihood,
     Points,
+    all_slopes,
     check_quadrature,
     is_count,
     log_gamma,
@@ -21,6 +22,7 @@ from stategp.likelihoods._base import (
 )
 from stategp.likelihoods._distribution import Coordinate
 from stategp.likelihoods._laws import log_gamma_plus_normal, log_ratio_plus_normal
+from stategp.likelihoods._logistic import expected_log_probability
 from stategp.parameters import Parameter, Value, positive
 
 
@@ -121,6 +123,21 @@ class NegativeBinomial(Likelihood):
         odds = f + jnp.log(extra) - jnp.log(shape)  # log of μ / shape
         ways = _log_rising(shape, y) - gammaln(y + 1)
         return ways + y * odds - (y + shape) * jax.nn.softplus(odds)
+
+    def expected_log_density(
+        self, y: Points, mean: Points, variance: Points, extra: Points
+    ) -> Points:
+        # y odds − (y + shape) log(1 + exp odds) = y log σ(odds) + shape log σ(−odds)
+        shape = self.shape.value
+        odds = mean + jnp.log(extra) - jnp.log(shape)
+        ways = _log_rising(shape, y) - gammaln(y + 1)
+        failures = jnp.broadcast_to(shape, y.shape)
+        return ways + expected_log_probability(y, failures, odds, variance, self.quadrature)
+
+    def expected_slopes(
+        self, y: Points, mean: Points, variance: Points, extra: Points
+    ) -> tuple[Points, Points, Points]:
+        return all_slopes(lambda m, v: self.expected_log_density(y, m, v, extra), mean, variance)
 
     def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
         rate = extra * jnp.exp(f)

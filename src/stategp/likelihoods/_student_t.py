@@ -9,7 +9,9 @@ alone: smooth in log u whatever the variance, which Gauss–Hermite in f is not,
 on how many peaks N(f) p(y | f) has. The trapezoidal rule in log u does the rest.
 """
 
+import functools
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,7 +20,7 @@ import numpy as np
 from jax.scipy.special import gammaln, ndtr
 from jaxtyping import Array, PRNGKeyArray
 
-from stategp.likelihoods._base import Likelihood, Points, check_quadrature
+from stategp.likelihoods._base import Likelihood, Points, all_slopes, check_quadrature
 from stategp.likelihoods._distribution import Coordinate
 from stategp.likelihoods._quadrature import Sums, Tilted
 from stategp.parameters import Parameter, Value, positive
@@ -68,6 +70,11 @@ class StudentT(Likelihood):
         logarithm = _expected_log1p(z, spread, self.quadrature)
         return self._log_peak() - (self.df.value + 1) / 2 * logarithm
 
+    def expected_slopes(
+        self, y: Points, mean: Points, variance: Points, extra: Points
+    ) -> tuple[Points, Points, Points]:
+        return all_slopes(lambda m, v: self.expected_log_density(y, m, v, extra), mean, variance)
+
     def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
         return self.predict(f, jnp.zeros_like(f), extra)
 
@@ -108,23 +115,51 @@ class StudentT(Likelihood):
         return jnp.full(y.shape, self._log_peak())
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
 def _expected_log1p(z: Points, spread: Points, nodes: int) -> Points:
     """E[log(1 + z)], as ∫ (1 − E[exp(−u z)]) exp(−u) d log u."""
+    return _log1p_and_slopes(z, spread, nodes)[0]
+
+
+@_expected_log1p.defjvp
+def _move(nodes: int, primals: Any, tangents: Any) -> tuple[Points, Points]:
+    z, spread = primals
+    value, in_z, in_spread = _log1p_and_slopes(z, spread, nodes)
+    return value, in_z * tangents[0] + in_spread * tangents[1]
+
+
+def _log1p_and_slopes(z: Points, spread: Points, nodes: int) -> Sums:
+    """The integral and its derivatives in z and in the spread, which share what takes long."""
     # For small u the integrand is a·u + b·u² + …: both are summed over all nodes left of `start`.
     a = z + spread / 2
     b = -(spread**2 / 4 + z * spread + a**2 / 2 + a)
     start = jax.lax.stop_gradient(-jnp.log(jnp.maximum(1.0, z + spread)) + math.log(1e-4))
     step = (math.log(30.0) - start) / nodes
     first = jnp.exp(start)
-    below = a * first / jnp.expm1(step) + b * first**2 / jnp.expm1(2 * step)
+    linear, square = first / jnp.expm1(step), first**2 / jnp.expm1(2 * step)
+    below = (
+        a * linear + b * square,
+        linear - (spread + a + 1) * square,
+        linear / 2 - (spread + 2 * z + a + 1) / 2 * square,
+    )
 
-    def term(total: Points, index: Array) -> tuple[Points, None]:
-        u = jnp.exp(start + step * index)
-        log_expected = -jnp.log1p(spread * u) / 2 - z * u / (1 + spread * u)
-        return total - jnp.expm1(log_expected) * jnp.exp(-u), None
+    ratio = jnp.exp(step)
 
-    total, _ = jax.lax.scan(term, below, jnp.arange(nodes + 1.0))
-    return step * total
+    def term(_: Array, at: tuple[Points, Sums]) -> tuple[Points, Sums]:
+        u, sums = at
+        shrink = 1 / (1 + spread * u)
+        pull = u * shrink
+        less = jnp.expm1(jnp.log(shrink) / 2 - z * pull)  # E[exp(−u z)] − 1
+        decay = jnp.exp(-u)
+        weight = (1 + less) * decay * pull
+        return u * ratio, (
+            sums[0] - less * decay,
+            sums[1] + weight,
+            sums[2] + weight * (0.5 - z * pull),
+        )
+
+    _, (value, in_z, in_spread) = jax.lax.fori_loop(0, nodes + 1, term, (first, below))
+    return step * value, step * in_z, step * in_spread
 
 
 def _half_mixture(
