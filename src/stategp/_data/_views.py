@@ -21,6 +21,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
+from stategp._native import hold
 from stategp._projection import Combinations
 from stategp._runtime import add_over_devices
 from stategp.likelihoods import Likelihood
@@ -228,7 +229,7 @@ class Rows(InCells):
         self, likelihood: Likelihood, mean: Latent, variance: Latent, clip: bool, learn: bool
     ) -> Expected:
         def visit(block: "_Block") -> tuple[Array, Array, Any]:
-            at = _latent(block)
+            at = hold(_latent(block))
             value, slope, curvature = likelihood.expected_slopes(block.y, *at, block.extra)
             if clip:
                 curvature = jnp.minimum(curvature, 0.0)
@@ -404,13 +405,13 @@ def _sum_blocks(tree: Any) -> Any:
 def _collect(block: _Block, values: Array) -> Float[Array, "block latents order"]:
     """The transpose of `_interpolate`, weighted: Σ w values T_k(t) of every row.
 
-    XLA would compute values once for every T_k, or keep all T_k in memory, unless it is kept from
-    looking across the barrier and asked for all sums of a row at once.
+    XLA would compute values once for every T_k, or keep all T_k in memory, unless it is made to
+    hold them and asked for all sums of a row at once.
     """
     functions = [values] if values.ndim == 2 else list(jnp.moveaxis(values, -1, 0))
     weighted = [block.weights * function for function in functions]
-    t, weighted = jax.lax.optimization_barrier((block.t, weighted))
-    T = chebyshev(t, block.mean.shape[-1])
+    weighted = hold(weighted)
+    T = chebyshev(block.t, block.mean.shape[-1])
     sums = [row_sums([function * term for term in T]) for function in weighted]
     return jnp.stack([jnp.stack(each, axis=1) for each in sums], axis=1)
 

@@ -9,7 +9,7 @@ import numpy as np
 from jax.scipy.special import erf, ndtr
 from jaxtyping import Array, PRNGKeyArray
 
-from stategp.likelihoods._base import Likelihood, Points
+from stategp.likelihoods._base import Likelihood, Points, all_slopes
 from stategp.likelihoods._normal import log_cdf, log_scaled_tail
 from stategp.likelihoods._quadrature import Tilted
 from stategp.parameters import Parameter, Value, positive
@@ -44,6 +44,11 @@ class Laplace(Likelihood):
         scale = self.scale.value
         distance = _mean_distance((y - mean) / scale, variance / scale**2)
         return -distance - jnp.log(2 * scale)
+
+    def expected_slopes(
+        self, y: Points, mean: Points, variance: Points, extra: Points
+    ) -> tuple[Points, Points, Points]:
+        return all_slopes(lambda m, v: self.expected_log_density(y, m, v, extra), mean, variance)
 
     def moments(self, f: Points, extra: Points) -> tuple[Points, Points]:
         return self.predict(f, jnp.zeros_like(f), extra)
