@@ -24,8 +24,9 @@ os.environ.setdefault(
 # The matrices of dense twins are small: threads that wait for one another take longer than one.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# What one worker compiled the other need not, nor the next run.
-os.environ.setdefault("STATEGP_CACHE", str(Path(__file__).parent.parent / ".pytest_cache/compiled"))
+# What one worker compiled the other need not, nor the next run, in whatever checkout it is.
+_caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+os.environ.setdefault("STATEGP_CACHE", str(_caches / "stategp-tests"))
 
 import jax
 import pytest
@@ -36,7 +37,9 @@ from stategp._runtime._memory import make_room
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# No line numbers in compiled programs, which nobody reads here.
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.03)
+# No line numbers in compiled programs, which nobody reads here, and which are part of their names
+# in the cache.
 jax.config.update("jax_include_full_tracebacks_in_locations", False)
 jax.config.update("jax_traceback_in_locations_limit", 0)
 
