@@ -16,6 +16,7 @@ from tests.pages import ROOT
 MODELS = ["AdditiveGP", "DeepGP", "GP", "JointGP", "Layer", "MultiOutputGP", "SpaceTimeGP"]
 FITTING = [
     "Auto",
+    "BayesNewton",
     "CheckpointWarning",
     "Learned",
     "LogPosterior",

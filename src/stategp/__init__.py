@@ -23,6 +23,7 @@ from stategp._expressions import parse_kernel, write_kernel
 from stategp._files import load, register
 from stategp._fitting import (
     Auto,
+    BayesNewton,
     Learned,
     LogPosterior,
     NotConvergedWarning,
@@ -84,6 +85,7 @@ __all__ = [
     "AdditiveGP",
     "AdditivePosterior",
     "Auto",
+    "BayesNewton",
     "Certificate",
     "CheckpointWarning",
     "DeepGP",

@@ -95,8 +95,8 @@ def condition(
             gradients, which for Gaussian observations is exact and takes one step. "gradient": the
             same optimum by a general optimiser, on the mean and precision factor of q. Other
             approximations are "laplace", "ep" (or `sg.PowerEP`) and, for logistic Bernoulli, "vb";
-            for given hyperparameters also "posterior_linearisation", "unscented", "extended" and
-            "gauss_newton".
+            for given hyperparameters also "posterior_linearisation", "unscented", "extended",
+            "gauss_newton" and `sg.BayesNewton`.
         optimiser: "lbfgs", "adam", or any Optax optimiser; for `fit` and for method="gradient".
             By default L-BFGS, or Adam with minibatches.
         batch_size: observations per step; by default all of them.
