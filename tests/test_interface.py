@@ -18,6 +18,7 @@ FITTING = [
     "Auto",
     "BayesNewton",
     "CheckpointWarning",
+    "ImportanceWeighted",
     "Learned",
     "LogPosterior",
     "NotConvergedWarning",

@@ -24,6 +24,7 @@ from stategp._files import load, register
 from stategp._fitting import (
     Auto,
     BayesNewton,
+    ImportanceWeighted,
     Learned,
     LogPosterior,
     NotConvergedWarning,
@@ -99,6 +100,7 @@ __all__ = [
     "GPClassifier",
     "GPRegressor",
     "Holidays",
+    "ImportanceWeighted",
     "JointGP",
     "JointPosterior",
     "Layer",

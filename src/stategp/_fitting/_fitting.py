@@ -96,7 +96,7 @@ def condition(
             same optimum by a general optimiser, on the mean and precision factor of q. Other
             approximations are "laplace", "ep" (or `sg.PowerEP`) and, for logistic Bernoulli, "vb";
             for given hyperparameters also "posterior_linearisation", "unscented", "extended",
-            "gauss_newton" and `sg.BayesNewton`.
+            "gauss_newton", `sg.BayesNewton` and `sg.ImportanceWeighted`.
         optimiser: "lbfgs", "adam", or any Optax optimiser; for `fit` and for method="gradient".
             By default L-BFGS, or Adam with minibatches.
         batch_size: observations per step; by default all of them.

@@ -29,6 +29,7 @@ Inducing = int | Literal["data", "auto"] | Auto | Learned | Numbers
 MethodName = Literal[
     "natural", "gradient", "laplace", "ep", "vb", "posterior_linearisation", "extended",
     "unscented", "gauss_newton", "bayes_newton",
+    "importance_weighted",
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from stategp._fitting._methods._additive_gradient import AdditiveGradient
 from stategp._fitting._methods._bayes_newton import BayesNewton
 from stategp._fitting._methods._deep import DeepGradient, DeepNatural
 from stategp._fitting._methods._gradient import Gradient
+from stategp._fitting._methods._importance_weighted import ImportanceWeighted
 from stategp._fitting._methods._laplace import Laplace
 from stategp._fitting._methods._linearised import (
     Extended,
@@ -25,7 +26,7 @@ from stategp._fitting._methods._natural_first_order import NaturalInMinibatches,
 from stategp._fitting._methods._power_ep import PowerEP
 from stategp._fitting._settings import Regime
 
-__all__ = ["BayesNewton", "Method", "Natural", "PowerEP", "find_method"]
+__all__ = ["BayesNewton", "ImportanceWeighted", "Method", "Natural", "PowerEP", "find_method"]
 
 METHODS: tuple[type[Method], ...] = (
     Natural,
@@ -40,6 +41,7 @@ METHODS: tuple[type[Method], ...] = (
     Unscented,
     GaussNewton,
     BayesNewton,
+    ImportanceWeighted,
     AdditiveNatural,
     AdditiveFirstOrder,
     AdditiveGradient,
