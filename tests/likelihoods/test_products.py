@@ -65,3 +65,21 @@ def test_a_network_of_two_outputs():
     posterior = sg.condition(model, x, y)
     mean, _ = posterior.predict_y(x[10:14], output=1)
     np.testing.assert_allclose(mean, truth, atol=0.1)
+
+
+def test_coefficients_that_are_known_functions():
+    """Factor analysis over time, with the evidence of a dense GP."""
+    x = np.linspace(0, 5, 12)
+    both = np.stack([np.sin(x), 0.3 * x], axis=1)
+    process = sg.kernels.Matern32(lengthscale=2.0)
+    model = sg.MultiOutputGP(
+        [process, sg.kernels.Constant(variance=sg.fixed(1e-12))],
+        lik.Products(variance=0.1),
+        mixing=sg.fixed([[1, 0], [0, 1]] * 2),
+        mean=[(0.0, sg.means.Function(jnp.cos)), (0.0, sg.means.Linear(slope=0.1))],
+        outputs=2,
+    )
+    scale = np.concatenate([np.cos(x), 0.1 * x])
+    K = np.outer(scale, scale) * np.tile(np.asarray(process(x, x)), (2, 2)) + 0.1 * np.eye(24)
+    exact = stats.multivariate_normal(np.zeros(24), K).logpdf(both.T.ravel())
+    np.testing.assert_allclose(sg.condition(model, x, both).elbo, exact, rtol=1e-8)
