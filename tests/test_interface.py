@@ -13,7 +13,16 @@ from stategp._fitting._methods import METHODS
 from stategp._fitting._options import MethodName
 from tests.pages import ROOT
 
-MODELS = ["AdditiveGP", "DeepGP", "GP", "JointGP", "Layer", "MultiOutputGP", "SpaceTimeGP"]
+MODELS = [
+    "AdditiveGP",
+    "DeepGP",
+    "GP",
+    "JointGP",
+    "Layer",
+    "MultiOutputGP",
+    "SpaceTimeGP",
+    "StackedGP",
+]
 FITTING = [
     "Auto",
     "BayesNewton",
@@ -36,6 +45,7 @@ POSTERIORS = [
     "Outcome",
     "Posterior",
     "SpaceTimePosterior",
+    "StackedPosterior",
 ]
 STREAMS = ["Stream", "Summary", "stream", "summarise"]
 FUNCTIONS = [

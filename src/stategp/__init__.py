@@ -44,6 +44,7 @@ from stategp._models import (
     Layer,
     MultiOutputGP,
     SpaceTimeGP,
+    StackedGP,
 )
 from stategp._native import describe_runtime
 from stategp._posteriors import (
@@ -54,6 +55,7 @@ from stategp._posteriors import (
     MultiOutputPosterior,
     Posterior,
     SpaceTimePosterior,
+    StackedPosterior,
 )
 from stategp._runtime import join_processes
 from stategp._streams import Stream, stream, summarise
@@ -116,6 +118,8 @@ __all__ = [
     "PowerEP",
     "SpaceTimeGP",
     "SpaceTimePosterior",
+    "StackedGP",
+    "StackedPosterior",
     "Stream",
     "Summary",
     "chain",

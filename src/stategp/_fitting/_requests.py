@@ -29,6 +29,7 @@ from stategp._fitting._outputs import outputs_posterior
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import Settings, choose_settings
 from stategp._fitting._space_time import space_time_posterior
+from stategp._fitting._stacked import stacked_posterior
 from stategp._fitting._task import check_noise
 from stategp._inference import (
     FEW,
@@ -43,8 +44,17 @@ from stategp._inference import (
     starting_model,
     transfer_sites,
 )
-from stategp._models import GP, AdditiveGP, DeepGP, JointGP, MultiOutputGP, SpaceTimeGP, seen_from
-from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
+from stategp._models import (
+    GP,
+    AdditiveGP,
+    DeepGP,
+    JointGP,
+    MultiOutputGP,
+    SpaceTimeGP,
+    StackedGP,
+    seen_from,
+)
+from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior, StackedPosterior
 from stategp._runtime import (
     Progress,
     exchanged,
@@ -97,15 +107,18 @@ def answer(request: Request) -> Any:
     began = time.perf_counter()
     warm = request.model if isinstance(request.model, DeepPosterior) else None
     model = request.model if warm is None else warm.model
-    if not isinstance(model, GP | AdditiveGP | MultiOutputGP | JointGP | SpaceTimeGP | DeepGP):
+    kinds = GP | AdditiveGP | MultiOutputGP | JointGP | SpaceTimeGP | StackedGP | DeepGP
+    if not isinstance(model, kinds):
         raise ValueError(
             "model must be an sg.GP, an sg.AdditiveGP, an sg.MultiOutputGP, an sg.JointGP, an "
-            "sg.SpaceTimeGP or an sg.DeepGP, got "
+            "sg.SpaceTimeGP, an sg.StackedGP or an sg.DeepGP, got "
             f"{type(model).__name__}: {model!r}"
         )
     refuse_traced("the model", model)
     if not isinstance(model, GP):
         refuse_sums(model, request.x)
+    if isinstance(model, StackedGP):
+        return _stacked(model, request, began)
     settings = choose_settings(
         lambda regime: find_method(model, request.method, regime),
         stochastic=isinstance(model, DeepGP),
@@ -140,6 +153,19 @@ def answer(request: Request) -> Any:
         return posterior
     timed = dataclasses.replace(result, total_seconds=time.perf_counter() - began)
     return dataclasses.replace(posterior, fit_result=timed)
+
+
+def _stacked(model: StackedGP, request: Request, began: float) -> StackedPosterior:
+    show = Progress.of(request.progress)
+    try:
+        posterior = stacked_posterior(model, request, show, answer)
+    finally:
+        show.close()
+    assert posterior.fit_result is not None
+    warn_unless_converged(posterior.fit_result)
+    taken = time.perf_counter() - began
+    result = dataclasses.replace(posterior.fit_result, total_seconds=taken)
+    return dataclasses.replace(posterior, fit_result=result)
 
 
 def _series(model: GP, request: Request, settings: Settings, show: Progress) -> Posterior:
