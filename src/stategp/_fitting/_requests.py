@@ -118,7 +118,9 @@ def answer(request: Request) -> Any:
     if not isinstance(model, GP):
         refuse_sums(model, request.x)
     if isinstance(model, StackedGP):
-        return _stacked(model, request, began)
+        stacked = _stacked(model, request)
+        warn_unless_converged(stacked.fit_result)
+        return _timed(stacked, began)
     settings = choose_settings(
         lambda regime: find_method(model, request.method, regime),
         stochastic=isinstance(model, DeepGP),
@@ -147,25 +149,25 @@ def answer(request: Request) -> Any:
         show.close()
     if settings.keeper is not None:
         settings.keeper.finish()
+    warn_unless_converged(posterior.fit_result)
+    return _timed(posterior, began)
+
+
+def _timed(posterior: Any, began: float) -> Any:
+    """With the time of the whole call."""
     result: FitResult | None = posterior.fit_result
-    warn_unless_converged(result)
     if result is None:
         return posterior
     timed = dataclasses.replace(result, total_seconds=time.perf_counter() - began)
     return dataclasses.replace(posterior, fit_result=timed)
 
 
-def _stacked(model: StackedGP, request: Request, began: float) -> StackedPosterior:
+def _stacked(model: StackedGP, request: Request) -> StackedPosterior:
     show = Progress.of(request.progress)
     try:
-        posterior = stacked_posterior(model, request, show, answer)
+        return stacked_posterior(model, request, show, answer)
     finally:
         show.close()
-    assert posterior.fit_result is not None
-    warn_unless_converged(posterior.fit_result)
-    taken = time.perf_counter() - began
-    result = dataclasses.replace(posterior.fit_result, total_seconds=taken)
-    return dataclasses.replace(posterior, fit_result=result)
 
 
 def _series(model: GP, request: Request, settings: Settings, show: Progress) -> Posterior:
