@@ -1,4 +1,4 @@
-"""Several functions of several inputs that one likelihood reads."""
+"""Answers found in turns: several functions of several inputs; fields, site by site."""
 
 import numpy as np
 import pytest
@@ -71,3 +71,32 @@ def test_what_it_cannot_be_is_said():
         sg.condition(model, X[:3, None], [0.0, 1.0, 7.0])
     with pytest.raises(ValueError, match=r"batch_size is not for an sg\.StackedGP"):
         sg.condition(model, X[:, None], Y, batch_size=4)
+
+
+@pytest.mark.parametrize(
+    ("objective", "curvature"),
+    [
+        ("mode", "exact"),
+        ("ep", "exact"),
+        ("linearised", "gauss_newton"),
+        ("variational", "riemann"),
+    ],
+)
+def test_newton_steps_of_a_field_with_one_place_are_those_of_a_series(objective, curvature):
+    counts, method = np.array([1.0, 3, 5, 3, 2, 0, 1, 0]), sg.BayesNewton(objective, curvature)
+    times, space = np.arange(8) * 0.7, sg.spatial.Matern32()
+    series = sg.condition(sg.GP(KERNEL, "poisson", 0.3), times, counts, method=method)
+    model = sg.SpaceTimeGP(space, KERNEL, "poisson", places=[[0.0]], mean=0.3)
+    field = sg.condition(model, (times, [[0.0]]), counts[:, None], method=method, inducing="data")
+    np.testing.assert_allclose(field.elbo, series.elbo, rtol=1e-7)
+    at = (times, np.zeros((8, 1)))
+    for found, known in zip(field.predict_y(at), series.predict_y(times), strict=True):
+        np.testing.assert_allclose(found, known, rtol=1e-6)
+
+
+def test_what_newton_steps_of_a_field_cannot_do():
+    model = sg.SpaceTimeGP(sg.spatial.Matern32(), KERNEL, "poisson", places=1)
+    with pytest.raises(ValueError, match="'quasi_newton' is for an sg"):
+        sg.condition(model, (X, [[0.0]]), Y, method=sg.BayesNewton("mode", "quasi_newton"))
+    with pytest.raises(ValueError, match="finds f for given hyperparameters"):
+        sg.fit(model, (X, [[0.0]]), Y, method=sg.BayesNewton("mode", "exact"))

@@ -24,7 +24,8 @@ from stategp._fitting._deep import DeepTask, observe_outputs
 from stategp._fitting._doors import observations, refuse_sums
 from stategp._fitting._joint import joint_posterior
 from stategp._fitting._locations import Learned, learn_locations, place_learned
-from stategp._fitting._methods import Natural, find_method
+from stategp._fitting._methods import BayesNewton, Natural, find_method
+from stategp._fitting._newton_fields import newton_field
 from stategp._fitting._outputs import outputs_posterior
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import Settings, choose_settings
@@ -54,7 +55,7 @@ from stategp._models import (
     StackedGP,
     seen_from,
 )
-from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior, StackedPosterior
+from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
 from stategp._runtime import (
     Progress,
     exchanged,
@@ -117,10 +118,10 @@ def answer(request: Request) -> Any:
     refuse_traced("the model", model)
     if not isinstance(model, GP):
         refuse_sums(model, request.x)
-    if isinstance(model, StackedGP):
-        stacked = _stacked(model, request)
-        warn_unless_converged(stacked.fit_result)
-        return _timed(stacked, began)
+    in_turns = _in_turns(model, request)
+    if in_turns is not None:
+        warn_unless_converged(in_turns.fit_result)
+        return _timed(in_turns, began)
     settings = choose_settings(
         lambda regime: find_method(model, request.method, regime),
         stochastic=isinstance(model, DeepGP),
@@ -162,10 +163,16 @@ def _timed(posterior: Any, began: float) -> Any:
     return dataclasses.replace(posterior, fit_result=timed)
 
 
-def _stacked(model: StackedGP, request: Request) -> StackedPosterior:
+def _in_turns(model: Any, request: Request) -> Any:
+    """The answer where it takes those to several requests, one after the other; else None."""
+    newton = isinstance(model, SpaceTimeGP) and isinstance(request.method, BayesNewton)
+    if not isinstance(model, StackedGP) and not (newton and not model.likelihood.conjugate):
+        return None
     show = Progress.of(request.progress)
     try:
-        return stacked_posterior(model, request, show, answer)
+        if isinstance(model, StackedGP):
+            return stacked_posterior(model, request, show, answer)
+        return newton_field(model, request, show, answer)
     finally:
         show.close()
 

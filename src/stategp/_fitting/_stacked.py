@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from stategp._inference import Outcome, Step, Stepwise, Watch, run
-from stategp._models import SpaceTimeGP, StackedGP, bare
+from stategp._models import SpaceTimeGP, StackedGP, bare, seen_as_gaussian
 from stategp._posteriors import StackedPosterior
 from stategp._runtime import Progress
 from stategp.likelihoods import Likelihood
@@ -36,7 +36,7 @@ _SHORTEST = 1e-3  # of a step
 _FITTING = 15  # steps of L-BFGS in a round
 _FOLLOWING = 5  # natural-gradient steps in a round
 _PAST = 6  # steps that tell where the next is to lead
-_LEAST = 1e-8  # precision of a site: less says nothing
+LEAST = 1e-8  # precision of a site: less says nothing
 
 
 class Rows(NamedTuple):
@@ -71,25 +71,36 @@ def stacked_posterior(
             raise ValueError(f"{name} is not for an sg.StackedGP, which is fitted on all data")
     if request.method != "natural" or request.checkpoints is not None:
         raise ValueError("an sg.StackedGP is fitted by method='natural', without checkpoints")
-    rows = _observe(model, request)
+    grid = isinstance(model.parts[0], SpaceTimeGP)
+    rows = observe_rows(model.likelihood, request, grid=grid)
     inner = dataclasses.replace(request, x=rows.x, weights=None, progress=False)
-    search = _Turns(model, rows, inner, lambda one: _quietly(answer, one))
+    search = _Turns(model, rows, inner, lambda one: quietly(answer, one))
     result = run(search, show, None)
     state: Stacking = search.best
     kept = StackedGP([part.model for part in state.parts], model.likelihood)
     return StackedPosterior(kept, state.parts, state.bound, result)
 
 
-def _quietly(answer: Callable[[Any], Any], request: Any) -> Any:
+def log_sites(
+    values: np.ndarray, precision: np.ndarray, mean: np.ndarray, variance: np.ndarray
+) -> np.ndarray:
+    """E[log N(site; f, 1/precision)] under q."""
+    square = (values - mean) ** 2 + variance
+    expected: np.ndarray = (np.log(precision / (2 * math.pi)) - square * precision) / 2
+    return expected
+
+
+def quietly(answer: Callable[[Any], Any], request: Any) -> Any:
+    """The answer, without warnings of a search that is a part of another."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of searches that are cut short; ours is judged itself
         return answer(request)
 
 
-def _observe(model: StackedGP, request: Any) -> Rows:
-    """What the user gave, in rows."""
-    likelihood, x, y = model.likelihood, request.x, np.asarray(request.y, dtype=float)
-    if isinstance(model.parts[0], SpaceTimeGP) and y.ndim == 2:  # a grid
+def observe_rows(likelihood: Likelihood, request: Any, *, grid: bool) -> Rows:
+    """What the user gave, in rows; y may be a `grid` of times and places."""
+    x, y = request.x, np.asarray(request.y, dtype=float)
+    if grid and y.ndim == 2:
         times, places = np.asarray(x[0]), np.asarray(x[1], dtype=float)
         places = places[:, None] if places.ndim == 1 else places
         x = (np.repeat(times, len(places)), np.tile(places, (len(times), 1)))
@@ -126,7 +137,7 @@ class _Turns(Stepwise):
         likelihood, rows = self.model.likelihood, self.rows
         guess = likelihood.guess(rows.y, rows.extra)
         linear, precision = self._wanted(guess, np.ones_like(guess))[1:]
-        asked = [self.model.seen_as_gaussian(k) for k in range(likelihood.latents)]
+        asked = [seen_as_gaussian(part) for part in self.model.parts]
         return self._inferred(linear, precision, tuple(asked), learn=self.request.learn)
 
     def step(self, state: Stacking, number: int) -> Step:
@@ -154,7 +165,7 @@ class _Turns(Stepwise):
         linear, precision = there + state.size * past[-1][1]
         if len(past) > 1 and state.size == 1.0:
             linear, precision = _accelerated(past)
-        new = self._inferred(linear, np.maximum(precision, _LEAST), models, learn=False)
+        new = self._inferred(linear, np.maximum(precision, LEAST), models, learn=False)
         gain = new.bound - state.bound
         if not gain >= -1e-9 * abs(state.bound):
             shorter = state.size if state.past else state.size / 2
@@ -185,7 +196,7 @@ class _Turns(Stepwise):
         mean, variance = (np.stack([np.asarray(m[i]) for m in moments], axis=-1) for i in range(2))
         fit, *wanted = self._wanted(mean, variance)
         parted = sum(part.elbo for part in parts)
-        sites = -(((values - mean) ** 2 + variance) * precision + np.log(2 * math.pi * noise)) / 2
+        sites = log_sites(values, precision, mean, variance)
         bound = fit + parted - float(np.sum(sites[seen]))
         return Stacking(linear, precision, tuple(parts), (wanted[0], wanted[1]), bound, 1.0, False)
 
@@ -197,7 +208,7 @@ class _Turns(Stepwise):
         value, slope, curvature = map(
             np.asarray, _expected(bare(self.model.likelihood), y, mean, variance, extra)
         )
-        precision = np.maximum(-2 * weights[:, None] * curvature, _LEAST)
+        precision = np.maximum(-2 * weights[:, None] * curvature, LEAST)
         return float(weights @ value), weights[:, None] * slope + precision * mean, precision
 
 

@@ -11,7 +11,7 @@ from stategp._models._mixed import MixedGP, check_family
 from stategp._models._outputs import MultiOutputGP
 from stategp._models._prior import prior_states, seen_from
 from stategp._models._space_time import SpaceTimeGP, Spots
-from stategp._models._stacked import StackedGP
+from stategp._models._stacked import StackedGP, seen_as_gaussian, with_likelihood
 
 __all__ = [
     "GP",
@@ -34,5 +34,7 @@ __all__ = [
     "bare",
     "check_family",
     "prior_states",
+    "seen_as_gaussian",
     "seen_from",
+    "with_likelihood",
 ]

@@ -69,14 +69,19 @@ class StackedGP(eqx.Module):
             parts = (eqx.tree_at(lambda one: one.mean, parts[0], Zero()), *parts[1:])
         self.parts = parts
 
-    def seen_as_gaussian(self, number: int) -> Part:
-        """A part, observed with noise that is known."""
-        part, noise = self.parts[number], Gaussian(variance=fixed(0.0))
-        if isinstance(part, SpaceTimeGP):
-            seen: Part = eqx.tree_at(lambda one: one.noise, part, noise)
-        else:
-            seen = eqx.tree_at(lambda one: one.likelihood, part, noise)
-        return seen
-
     def __repr__(self) -> str:
         return f"StackedGP([{', '.join(map(repr, self.parts))}], likelihood={self.likelihood!r})"
+
+
+def seen_as_gaussian(part: Part) -> Part:
+    """The same functions, observed with noise that is known."""
+    return with_likelihood(part, Gaussian(variance=fixed(0.0)))
+
+
+def with_likelihood(part: Part, likelihood: Likelihood) -> Part:
+    """The same functions, observed otherwise."""
+    if isinstance(part, SpaceTimeGP):
+        seen: Part = eqx.tree_at(lambda one: one.noise, part, likelihood)
+    else:
+        seen = eqx.tree_at(lambda one: one.likelihood, part, likelihood)
+    return seen

@@ -26,11 +26,16 @@ from jaxtyping import Array, Float
 
 from stategp._data import Observations
 from stategp._fitting._methods._for_given import ForGiven
-from stategp._fitting._methods._lines import Points
+from stategp._fitting._methods._lines import At, Points
 from stategp._fitting._methods._natural import Natural
-from stategp._fitting._methods._power_ep_sites import LEAST, first_factors, relative_change
+from stategp._fitting._methods._power_ep_sites import (
+    LEAST,
+    first_factors,
+    relative_change,
+    residual_variance,
+)
 from stategp._fitting._methods._quasi_newton import Memory, first_memory, remember
-from stategp._fitting._methods._slopes import OBJECTIVES, Place, Slopes
+from stategp._fitting._methods._slopes import OBJECTIVES, Seen, Slopes
 from stategp._fitting._series import SeriesTask
 from stategp._inference import (
     Geometry,
@@ -44,6 +49,7 @@ from stategp._inference import (
     evaluate,
     gather_sites,
     geometry,
+    prior_mean,
     pseudo_data,
     run,
     settle_fully,
@@ -72,9 +78,9 @@ class BayesNewton(ForGiven):
     where the objective curves upwards the answer depends on `damping`). ``steady=True`` gives all
     sites one precision, their average; `posterior.fit_result` says what that costs.
 
-    `damping` is the fraction of each update that is applied. It is for `sg.condition`;
-    hyperparameters are not learned. `posterior.elbo` is the variational bound of q whatever the
-    objective, so that q of different methods can be compared.
+    `damping` is the fraction of each update that is applied. It is for `sg.condition` of an `sg.GP`
+    or an `sg.SpaceTimeGP`; hyperparameters are not learned. `posterior.elbo` is the variational
+    bound of q whatever the objective, so that q of different methods can be compared.
 
     >>> import stategp as sg
     >>> method = sg.BayesNewton("variational", "riemann")
@@ -146,8 +152,19 @@ def _q(
     )
 
 
-def _slopes(place: Place, method: BayesNewton) -> Slopes:
-    return OBJECTIVES[method.objective](place, method.curvature == "gauss_newton")
+def _seen(
+    model: GP, data: Observations, shape: Geometry, q: Q, linear: Points, precision: Points
+) -> Seen:
+    mean, variance = shape.projections[0].marginals(q.marginals[0])
+    shift = prior_mean(model, data.user_nodes)
+    at = At(data.y, data.extra, mean + shift, variance, residual_variance(shape).reshape(-1))
+    weights = jnp.asarray(data.weights)
+    return Seen(model.likelihood, at, shift, weights, linear, precision, q.expected)
+
+
+def newton_slopes(seen: Seen, method: BayesNewton) -> Slopes:
+    """The derivatives that a method takes."""
+    return OBJECTIVES[method.objective](seen, method.curvature == "gauss_newton")
 
 
 @partial(jax.jit, static_argnames="method")
@@ -160,8 +177,8 @@ def first_newton(
     q = _q(model, data, shape, linear, precision, method)
     memory = None
     if method.curvature == "quasi_newton":
-        place = Place(model, data, shape, q, linear, precision)
-        memory = first_memory(_slopes(place, method), precision)
+        seen = _seen(model, data, shape, q, linear, precision)
+        memory = first_memory(newton_slopes(seen, method), precision)
     return shape, Newton(linear, precision, q, jnp.inf * jnp.ones(()), memory)
 
 
@@ -170,12 +187,12 @@ def newton_step(
     model: GP, data: Observations, shape: Geometry, state: Newton, method: BayesNewton
 ) -> Newton:
     """All sites at once. A step to nowhere leaves everything where it was, with a change of NaN."""
-    place = Place(model, data, shape, state.q, state.linear, state.precision)
-    slopes, memory = _slopes(place, method), state.memory
+    seen = _seen(model, data, shape, state.q, state.linear, state.precision)
+    slopes, memory = newton_slopes(seen, method), state.memory
     if memory is not None:
         memory = remember(memory, slopes)
         slopes = slopes._replace(second=memory.hessian[:, 0, 0])
-    linear, precision = _wanted(place, slopes, method)
+    linear, precision = wanted_site(seen, slopes, method)
     rate = method.damping
     linear = state.linear + rate * (linear - state.linear)
     precision = state.precision + rate * (precision - state.precision)
@@ -196,17 +213,17 @@ def free_bound(model: GP, data: Observations, shape: Geometry, q: Q) -> Float[Ar
     return settle_fully(model, data, shape, q.sites).q.elbo
 
 
-def _wanted(place: Place, slopes: Slopes, method: BayesNewton) -> tuple[Points, Points]:
+def wanted_site(seen: Seen, slopes: Slopes, method: BayesNewton) -> tuple[Points, Points]:
     """The site that a whole step would lead to."""
     # A cavity is wider than what it becomes: less of it than this is lost to rounding.
     shrink = jnp.maximum(1 + slopes.second * slopes.cavity, LEAST)
     precision, pull = -slopes.second / shrink, slopes.first / shrink
     if method.steady:
-        precision = place.data.weights * jnp.sum(precision) / place.data.total
+        precision = seen.weights * jnp.sum(precision) / jnp.sum(seen.weights)
     if method.curvature == "riemann":
-        there = place.precision > 0
-        safe = jnp.where(there, place.precision, 1.0)
-        gap = jnp.where(there, place.precision - precision, 0.0)
+        there = seen.precision > 0
+        safe = jnp.where(there, seen.precision, 1.0)
+        gap = jnp.where(there, seen.precision - precision, 0.0)
         precision = precision + method.damping * gap**2 / safe / 2
     return pull + precision * slopes.mean, precision
 

@@ -17,11 +17,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from stategp._data import Observations
 from stategp._fitting._methods._lines import At, Points, best_line, information, spread, taylor
-from stategp._fitting._methods._power_ep_sites import cavities, residual_variance
-from stategp._inference import Geometry, Q, prior_mean
-from stategp._models import GP
+from stategp._fitting._methods._power_ep_sites import cavity_of
+from stategp.likelihoods import Likelihood
 
 
 class Slopes(NamedTuple):
@@ -35,84 +33,82 @@ class Slopes(NamedTuple):
     cavity: Points | float  # the variance of a cavity, to be divided out
 
 
-class Place(NamedTuple):
-    """q, and the sites that made it."""
+class Seen(NamedTuple):
+    """Observations, where f is under q, and the sites that made it."""
 
-    model: GP
-    data: Observations
-    shape: Geometry
-    q: Q
+    likelihood: Likelihood
+    at: At
+    shift: Points  # the mean function
+    weights: Points
     linear: Points
     precision: Points
+    expected: Any = None  # what a pass over the data found at q, weighted, if there was one
 
     @property
-    def at(self) -> At:
-        """Where f is under q."""
-        mean, variance = self.shape.projections[0].marginals(self.q.marginals[0])
-        residual = residual_variance(self.shape).reshape(-1)
-        return At(self.data.y, self.data.extra, mean + self.shift, variance, residual)
-
-    @property
-    def shift(self) -> Any:
-        """The mean function."""
-        return prior_mean(self.model, self.data.user_nodes)
+    def mean(self) -> Points:
+        """Of f under q, without the mean function."""
+        return self.at.mean - self.shift
 
 
-def mode(place: Place, gauss_newton: bool) -> Slopes:
+def mode(seen: Seen, gauss_newton: bool) -> Slopes:
     """At the mean of q."""
-    at, likelihood = place.at, place.model.likelihood
+    at, likelihood = seen.at, seen.likelihood
     _, first, second = likelihood.slopes(at.y, at.mean, at.extra)
     if gauss_newton:
         second = -information(likelihood, at.mean, at.extra)
-    return _weighted(place, Slopes(at.mean - place.shift, at.variance, first, second, None, 0.0))
+    return _weighted(seen, Slopes(seen.mean, at.variance, first, second, None, 0.0))
 
 
-def variational(place: Place, gauss_newton: bool) -> Slopes:
+def variational(seen: Seen, gauss_newton: bool) -> Slopes:
     """On average under q."""
-    at, expected = place.at, place.q.expected
-    assert expected is not None
-    mean, second = at.mean - place.shift, 2 * expected.curvature  # weighted already
+    at, expected, likelihood = seen.at, seen.expected, seen.likelihood
+    if expected is None:
+        parts = likelihood.expected_slopes(at.y, at.mean, at.variance, at.extra)
+        first, curvature = (seen.weights * part for part in parts[1:])
+    else:
+        first, curvature = expected.slope, expected.curvature
+    second = 2 * curvature
     if gauss_newton:
         _, w, f = spread(at)
-        known = jax.vmap(lambda f: information(place.model.likelihood, f, at.extra))(f)
-        second = -place.data.weights * jnp.sum(w * known, axis=0)
-    return Slopes(mean, at.variance, expected.slope, second, expected.curvature, 0.0)
+        known = jax.vmap(lambda f: information(likelihood, f, at.extra))(f)
+        second = -seen.weights * jnp.sum(w * known, axis=0)
+    return Slopes(seen.mean, at.variance, first, second, curvature, 0.0)
 
 
-def linearised(place: Place, gauss_newton: bool, taylors: bool = False) -> Slopes:
+def linearised(seen: Seen, gauss_newton: bool, taylors: bool = False) -> Slopes:
     """As if y were a line."""
-    at, likelihood = place.at, place.model.likelihood
+    at, likelihood = seen.at, seen.likelihood
     line = taylor(likelihood, at) if taylors else best_line(likelihood, at)
     noise = line.noise + line.slope**2 * at.residual
     left = (at.y - line.centre) / noise
     second = -(line.slope**2) / noise + (0.0 if gauss_newton else line.bend * left)
-    mean = at.mean - place.shift
-    return _weighted(place, Slopes(mean, at.variance, line.slope * left, second, None, 0.0))
+    slopes = Slopes(seen.mean, at.variance, line.slope * left, second, None, 0.0)
+    return _weighted(seen, slopes)
 
 
-def extended(place: Place, gauss_newton: bool) -> Slopes:
+def extended(seen: Seen, gauss_newton: bool) -> Slopes:
     """As if y were Taylor's line."""
-    return linearised(place, gauss_newton, taylors=True)
+    return linearised(seen, gauss_newton, taylors=True)
 
 
-def expectation_propagation(place: Place, gauss_newton: bool) -> Slopes:
+def expectation_propagation(seen: Seen, gauss_newton: bool) -> Slopes:
     """In the cavity."""
-    model, data, marginals = place.model, place.data, place.q.marginals[0]
-    cavity = cavities(place.shape, marginals, place.linear, place.precision, 1.0)
+    at, shift = seen.at, seen.shift
+    cavity = cavity_of(seen.mean, at.variance, at.residual, seen.linear, seen.precision, 1.0)
     wide = cavity.variance + cavity.residual
-    tilted = model.likelihood.tilted(data.y, cavity.mean + place.shift, wide, data.extra)
-    first = (tilted.mean - cavity.mean - place.shift) / wide
+    tilted = seen.likelihood.tilted(at.y, cavity.mean + shift, wide, at.extra)
+    first = (tilted.mean - cavity.mean - shift) / wide
     second = (tilted.variance - wide) / wide**2
     in_variance = (second + first**2) / 2
     return Slopes(cavity.mean, wide, first, second, in_variance, cavity.variance)
 
 
-def _weighted(place: Place, slopes: Slopes) -> Slopes:
-    weights = jnp.asarray(place.data.weights)
-    return slopes._replace(first=weights * slopes.first, second=weights * slopes.second)
+def _weighted(seen: Seen, slopes: Slopes) -> Slopes:
+    first, second = seen.weights * slopes.first, seen.weights * slopes.second
+    return slopes._replace(first=first, second=second)
 
 
-OBJECTIVES: dict[str, Callable[[Place, bool], Slopes]] = {
+OBJECTIVES: dict[str, Callable[[Seen, bool], Slopes]] = {
     "mode": mode,
     "variational": variational,
     "ep": expectation_propagation,
