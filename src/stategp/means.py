@@ -136,16 +136,8 @@ class Periodic(Mean):
         )
 
 
-class Step(Mean):
-    """The prior mean of f is a level, which changes by `sizes` at the inputs `at`; both learned.
-
-    With a `kernel` f does not jump: it approaches its new level as that kernel's correlation falls,
-    by sizes · (1 − k(x − at)/k(0)). Inputs before a step know nothing of it, nor does `at` itself.
-
-    >>> import stategp as sg
-    >>> sg.means.Step([6.0], level=1.0, sizes=[2.0])
-    Step([6], level=1, sizes=[2])
-    """
+class _Actions(Mean):
+    """A level, and something that happens at given inputs."""
 
     smooth: ClassVar[bool] = False
     at: tuple[float, ...] = eqx.field(static=True)
@@ -162,20 +154,45 @@ class Step(Mean):
         kernel: Kernel | None = None,
     ):
         self.at, self.level, self.sizes = _actions(at, level, sizes)
-        self.kernel = None if kernel is None else _stationary(kernel)
+        chosen = self.usual_kernel() if kernel is None else kernel
+        self.kernel = None if chosen is None else _stationary(chosen)
+
+    @staticmethod
+    def usual_kernel() -> Kernel | None:
+        """What is taken if none is given."""
+        return None
+
+    @abc.abstractmethod
+    def share(self, since: Float[Array, "points actions"]) -> Array:
+        """Of an action that is to be seen so long after it."""
 
     def __call__(self, x: Points) -> Points:
         since = x[:, None] - jnp.asarray(self.at)[None]
-        share = jnp.ones_like(since)
-        if self.kernel is not None:
-            share = 1 - _correlation(self.kernel, since)
-        return self.level.value + jnp.where(since > 0, share, 0.0) @ self.sizes.value
+        return self.level.value + jnp.where(since > 0, self.share(since), 0.0) @ self.sizes.value
 
     def __repr__(self) -> str:
-        return _described(self)
+        at = ", ".join(f"{place:g}" for place in self.at)
+        return f"{type(self).__name__}([{at}], level={self.level!r}, sizes={self.sizes!r})"
 
 
-class Impulse(Mean):
+class Step(_Actions):
+    """The prior mean of f is a level, which changes by `sizes` at the inputs `at`; both learned.
+
+    With a `kernel` f does not jump: it approaches its new level as that kernel's correlation falls,
+    by sizes · (1 − k(x − at)/k(0)). Inputs before a step know nothing of it, nor does `at` itself.
+
+    >>> import stategp as sg
+    >>> sg.means.Step([6.0], level=1.0, sizes=[2.0])
+    Step([6], level=1, sizes=[2])
+    """
+
+    def share(self, since: Float[Array, "points actions"]) -> Array:
+        if self.kernel is None:
+            return jnp.ones_like(since)
+        return 1 - _correlation(self.kernel, since)
+
+
+class Impulse(_Actions):
     """The prior mean of f is a level, pushed by `sizes` at the inputs `at`; both learned.
 
     What a push did fades as the correlation of a kernel, sizes · k(x − at)/k(0), by default that of
@@ -187,30 +204,13 @@ class Impulse(Mean):
     Impulse([6], level=0, sizes=[2])
     """
 
-    smooth: ClassVar[bool] = False
-    at: tuple[float, ...] = eqx.field(static=True)
-    level: Parameter
-    sizes: Parameter
-    kernel: Kernel
+    @staticmethod
+    def usual_kernel() -> Kernel:
+        return Matern12(variance=fixed(1.0))
 
-    def __init__(
-        self,
-        at: Sequence[float],
-        *,
-        level: Value = None,
-        sizes: Value = None,
-        kernel: Kernel | None = None,
-    ):
-        self.at, self.level, self.sizes = _actions(at, level, sizes)
-        self.kernel = _stationary(Matern12(variance=fixed(1.0)) if kernel is None else kernel)
-
-    def __call__(self, x: Points) -> Points:
-        since = x[:, None] - jnp.asarray(self.at)[None]
-        left = jnp.where(since > 0, _correlation(self.kernel, since), 0.0)
-        return self.level.value + left @ self.sizes.value
-
-    def __repr__(self) -> str:
-        return _described(self)
+    def share(self, since: Float[Array, "points actions"]) -> Array:
+        assert self.kernel is not None
+        return _correlation(self.kernel, since)
 
 
 def _actions(
@@ -250,11 +250,6 @@ def _correlation(kernel: Kernel, lags: Float[Array, "points actions"]) -> Array:
 
     flat = jax.vmap(at)(jnp.maximum(lags, 0.0).reshape(-1))
     return flat.reshape(lags.shape) / (H @ seen)
-
-
-def _described(mean: Step | Impulse) -> str:
-    at = ", ".join(f"{place:g}" for place in mean.at)
-    return f"{type(mean).__name__}([{at}], level={mean.level!r}, sizes={mean.sizes!r})"
 
 
 class Function(Mean):

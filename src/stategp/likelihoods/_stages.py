@@ -61,15 +61,17 @@ class StagedPoisson(Likelihood):
     def expected_log_density(
         self, y: Points, mean: Latent, variance: Latent, extra: Points
     ) -> Points:
+        return self._each("expected_log_density", y, mean, variance, extra)
+
+    def _each(self, what: str, y: Points, mean: Latent, variance: Latent, extra: Points) -> Points:
+        """The sum of what the likelihood of each stage says of y."""
+
         def stage(label: float) -> list[Points]:
-            at = jnp.full(y.shape, label)
-            return [
-                _STAGE.expected_log_density(at, mean[..., k], variance[..., k], extra)
-                for k in range(self._last)
-            ]
+            at, one = jnp.full(y.shape, label), getattr(_STAGE, what)
+            return [one(at, mean[..., k], variance[..., k], extra) for k in range(self._last)]
 
         last = (mean[..., self._last], variance[..., self._last])
-        rest = _COUNT.expected_log_density(self._beyond(y), *last, extra)
+        rest = getattr(_COUNT, what)(self._beyond(y), *last, extra)
         return self._by_stage(y, stage(1.0), stage(0.0), rest)
 
     def expected_jointly(
@@ -105,16 +107,7 @@ class StagedPoisson(Likelihood):
     def log_predictive_density(
         self, y: Points, mean: Latent, variance: Latent, extra: Points
     ) -> Points:
-        def stage(label: float) -> list[Points]:
-            at = jnp.full(y.shape, label)
-            return [
-                _STAGE.log_predictive_density(at, mean[..., k], variance[..., k], extra)
-                for k in range(self._last)
-            ]
-
-        last = (mean[..., self._last], variance[..., self._last])
-        rest = _COUNT.log_predictive_density(self._beyond(y), *last, extra)
-        return self._by_stage(y, stage(1.0), stage(0.0), rest)
+        return self._each("log_predictive_density", y, mean, variance, extra)
 
     def continued_cdf(self, y: Points, mean: Latent, variance: Latent, extra: Points) -> Points:
         stops, reached = self._chances(mean, variance, extra)

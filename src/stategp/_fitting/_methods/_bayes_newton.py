@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data import Observations
-from stategp._fitting._methods._for_given import ForGiven
+from stategp._fitting._methods._for_given import ForGiven, UntilStill
 from stategp._fitting._methods._lines import At, Points
 from stategp._fitting._methods._natural import Natural
 from stategp._fitting._methods._power_ep_sites import (
@@ -40,12 +40,9 @@ from stategp._fitting._series import SeriesTask
 from stategp._inference import (
     Geometry,
     Latent,
-    Outcome,
     Q,
     States,
     Step,
-    Stepwise,
-    Watch,
     evaluate,
     gather_sites,
     geometry,
@@ -62,8 +59,6 @@ _REFUSED = {
     ("ep", "gauss_newton"): "y is averaged over f first, and is no function of it then",
     ("linearised", "quasi_newton"): "its slopes hold the noise of a line fixed that has moved",
 }
-MOST_STEPS = 500
-STILL = 1e-9  # the largest relative change of a site that counts as none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,28 +223,7 @@ def wanted_site(seen: Seen, slopes: Slopes, method: BayesNewton) -> tuple[Points
     return pull + precision * slopes.mean, precision
 
 
-class _Newton(Stepwise):
-    """Steps until the sites stand still."""
-
-    def __init__(
-        self, method: BayesNewton, model: GP, task: SeriesTask, shape: Geometry, first: Newton
-    ):
-        self.method, self.model, self.task = method, model, task
-        self.shape, self.first = shape, first
-        self.max_steps = task.settings.max_steps or MOST_STEPS
-        self.enough = task.settings.tolerance or STILL
-
-    def start(self) -> Newton:
-        return self.first
-
+class _Newton(UntilStill):
     def step(self, state: Newton, number: int) -> Step:
         new = newton_step(self.model, self.task.data, self.shape, state, self.method)
         return Step(new, new.q.elbo, self.method.damping, known=new)
-
-    def judge(self, state: Newton, watch: Watch) -> Outcome | None:
-        if state.change <= self.enough:
-            return Outcome.converged
-        return Outcome.sites_moving if np.isnan(state.change) else None
-
-    def exhausted(self, watch: Watch) -> Outcome:
-        return Outcome.sites_moving

@@ -17,11 +17,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data import Observations
-from stategp._fitting._methods._for_given import ForGiven
+from stategp._fitting._methods._for_given import ForGiven, UntilStill
 from stategp._fitting._methods._lines import (
     NODES,
     At,
@@ -36,11 +35,8 @@ from stategp._fitting._series import SeriesTask
 from stategp._inference import (
     Geometry,
     Latent,
-    Outcome,
     States,
     Step,
-    Stepwise,
-    Watch,
     geometry,
     prior_mean,
     pseudo_data,
@@ -50,9 +46,6 @@ from stategp._models import GP
 from stategp._posteriors import Posterior
 from stategp.chain import PairMarginals, Sites, sweep
 from stategp.likelihoods import Likelihood
-
-MOST_STEPS = 500
-STILL = 1e-9  # the largest relative change of a site that counts as none
 
 
 class Line(NamedTuple):
@@ -200,28 +193,7 @@ def smoothed(
     return sites, swept.marginals, swept.log_normaliser + jnp.sum(line.constant)
 
 
-class _Smoothing(Stepwise):
-    """Steps until the sites stand still."""
-
-    def __init__(
-        self, method: Linearised, model: GP, task: SeriesTask, shape: Geometry, first: Smoothing
-    ):
-        self.method, self.model, self.task = method, model, task
-        self.shape, self.first = shape, first
-        self.max_steps = task.settings.max_steps or MOST_STEPS
-        self.enough = task.settings.tolerance or STILL
-
-    def start(self) -> Smoothing:
-        return self.first
-
+class _Smoothing(UntilStill):
     def step(self, state: Smoothing, number: int) -> Step:
         new, value = smoothing_step(self.model, self.task.data, self.shape, state, self.method)
         return Step(new, value, self.method.damping, known=new)
-
-    def judge(self, state: Smoothing, watch: Watch) -> Outcome | None:
-        if state.change <= self.enough:
-            return Outcome.converged
-        return Outcome.sites_moving if np.isnan(state.change) else None
-
-    def exhausted(self, watch: Watch) -> Outcome:
-        return Outcome.sites_moving
