@@ -131,6 +131,10 @@ class Products(Likelihood):
     def highest_log_density(self, y: Points, extra: Points) -> Points:
         return self._log_normal(jnp.zeros_like(y))
 
+    def __repr__(self) -> str:
+        terms = self.latents // 2
+        return f"Products(terms={terms}, link={self.link!r}, variance={self.variance!r})"
+
 
 def _diagonal(variance: Latent) -> Array:
     """Covariance matrices of independent functions."""
