@@ -55,6 +55,8 @@ def test_missing_rows_weights_and_files(tmp_path):
     back = sg.load(tmp_path / "stack")
     np.testing.assert_array_equal(back.predict_y(x)[0], once.predict_y(x)[0])
     assert back.sample_y(0, x, 2).shape == (2, 18)
+    with pytest.raises(ValueError, match="those of each of its functions"):
+        back.plot()
 
 
 def test_what_it_cannot_be_is_said():
