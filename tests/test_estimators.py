@@ -252,6 +252,17 @@ def test_three_classes(multi_class):
         assert model.posterior_.model.likelihood.classes == 3
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_three_classes_of_two_columns_learned_together():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::3, 2:], y[::3]
+    model = GPClassifier(max_iter=1, multi_class="softmax", inducing=8).fit(X, y)
+    assert model.score(X, y) > 0.93
+    assert [list(kernels) for kernels in model.kernel_] == [["x0", "x1"]] * 3
+    expected = model.posterior_.predict_probabilities(X)
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
 def test_a_short_search_warns(series):
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         GPRegressor(max_iter=1).fit(*series)
@@ -277,7 +288,11 @@ TWO, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
         (GPRegressor(inducing="many"), TWO[:, :1], "inducing must be"),
         (GPClassifier(likelihood="poisson"), TWO, "likelihood of a GPClassifier must be"),
         (GPClassifier(multi_class="ovo"), TWO, "multi_class must be one of 'auto', .* got 'ovo'"),
-        (GPClassifier(multi_class="softmax"), TWO, "needs one column .* but X has 2 columns"),
+        (
+            GPClassifier(multi_class="softmax", likelihood=sg.likelihoods.Bernoulli(link="probit")),
+            TWO,
+            "needs the link 'logit', but the link is 'probit'",
+        ),
     ],
 )
 def test_wrong_arguments(model, X, message):

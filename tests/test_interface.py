@@ -13,10 +13,21 @@ from stategp._fitting._methods import METHODS
 from stategp._fitting._options import MethodName
 from tests.pages import ROOT
 
-MODELS = ["AdditiveGP", "DeepGP", "GP", "JointGP", "Layer", "MultiOutputGP", "SpaceTimeGP"]
+MODELS = [
+    "AdditiveGP",
+    "DeepGP",
+    "GP",
+    "JointGP",
+    "Layer",
+    "MultiOutputGP",
+    "SpaceTimeGP",
+    "StackedGP",
+]
 FITTING = [
     "Auto",
+    "BayesNewton",
     "CheckpointWarning",
+    "ImportanceWeighted",
     "Learned",
     "LogPosterior",
     "NotConvergedWarning",
@@ -34,6 +45,7 @@ POSTERIORS = [
     "Outcome",
     "Posterior",
     "SpaceTimePosterior",
+    "StackedPosterior",
 ]
 STREAMS = ["Stream", "Summary", "stream", "summarise"]
 FUNCTIONS = [

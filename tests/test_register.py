@@ -21,7 +21,8 @@ def test_every_class_can_be_saved(kind, tmp_path):
         "Piecewise": (parts, [0.5]), "Scaled": (parts[0], k.StepFunction([0.5], [1.0, 2.0])),
         "StepFunction": ([0.5], [1.0, 2.0]), "Sum": parts, "Product": parts,
         "FromSDE": (-one, one, one, one[0]), "Ordinal": (3,), "Softmax": (3,),
-        "Own": (make_files.Cauchy(1.0),),
+        "Own": (make_files.Cauchy(1.0),), "Softplus": (sg.likelihoods.Poisson(),),
+        "Step": ([0.5],), "Impulse": ([0.5],), "_Actions": None,
         # Abstract, or with functions of the user's.
         "Kernel": None, "LinearSDE": None, "Likelihood": None, "Mean": None, "Prior": None,
         "Custom": None, "Function": None, "ClosedForm": None,

@@ -26,6 +26,8 @@ try:
     from stategp._expressions import parse_kernel, write_kernel
     from stategp._fitting import (
         Auto,
+        BayesNewton,
+        ImportanceWeighted,
         Learned,
         LogPosterior,
         NotConvergedWarning,
@@ -43,6 +45,7 @@ try:
         Layer,
         MultiOutputGP,
         SpaceTimeGP,
+        StackedGP,
     )
     from stategp._native import describe_runtime
     from stategp._posteriors import (
@@ -53,6 +56,7 @@ try:
         MultiOutputPosterior,
         Posterior,
         SpaceTimePosterior,
+        StackedPosterior,
     )
     from stategp._runtime import join_processes
     from stategp._streams import Stream, stream, summarise
@@ -102,6 +106,7 @@ __all__ = [
     "AdditiveGP",
     "AdditivePosterior",
     "Auto",
+    "BayesNewton",
     "Certificate",
     "CheckpointWarning",
     "DeepGP",
@@ -115,6 +120,7 @@ __all__ = [
     "GPClassifier",
     "GPRegressor",
     "Holidays",
+    "ImportanceWeighted",
     "JointGP",
     "JointPosterior",
     "Layer",
@@ -130,6 +136,8 @@ __all__ = [
     "PowerEP",
     "SpaceTimeGP",
     "SpaceTimePosterior",
+    "StackedGP",
+    "StackedPosterior",
     "Stream",
     "Summary",
     "chain",

@@ -1,17 +1,19 @@
 """Mean functions: the prior expectation of f."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp.parameters import Parameter, Value, declare, positive
+from stategp.kernels import Kernel, Matern12
+from stategp.parameters import Parameter, Value, declare, fixed, positive
 
-__all__ = ["Constant", "Function", "Linear", "Mean", "Periodic", "Zero"]
+__all__ = ["Constant", "Function", "Impulse", "Linear", "Mean", "Periodic", "Step", "Zero"]
 
 Points = Float[Array, " points"]
 
@@ -132,6 +134,122 @@ class Periodic(Mean):
             f"Periodic(level={self.level!r}, period={self.period!r}, "
             f"harmonics={len(self.cosines.value)})"
         )
+
+
+class _Actions(Mean):
+    """A level, and something that happens at given inputs."""
+
+    smooth: ClassVar[bool] = False
+    at: tuple[float, ...] = eqx.field(static=True)
+    level: Parameter
+    sizes: Parameter
+    kernel: Kernel | None
+
+    def __init__(
+        self,
+        at: Sequence[float],
+        *,
+        level: Value = None,
+        sizes: Value = None,
+        kernel: Kernel | None = None,
+    ):
+        self.at, self.level, self.sizes = _actions(at, level, sizes)
+        chosen = self.usual_kernel() if kernel is None else kernel
+        self.kernel = None if chosen is None else _stationary(chosen)
+
+    @staticmethod
+    def usual_kernel() -> Kernel | None:
+        """What is taken if none is given."""
+        return None
+
+    @abc.abstractmethod
+    def share(self, since: Float[Array, "points actions"]) -> Array:
+        """Of an action that is to be seen so long after it."""
+
+    def __call__(self, x: Points) -> Points:
+        since = x[:, None] - jnp.asarray(self.at)[None]
+        return self.level.value + jnp.where(since > 0, self.share(since), 0.0) @ self.sizes.value
+
+    def __repr__(self) -> str:
+        at = ", ".join(f"{place:g}" for place in self.at)
+        return f"{type(self).__name__}([{at}], level={self.level!r}, sizes={self.sizes!r})"
+
+
+class Step(_Actions):
+    """The prior mean of f is a level, which changes by `sizes` at the inputs `at`; both learned.
+
+    With a `kernel` f does not jump: it approaches its new level as that kernel's correlation falls,
+    by sizes · (1 − k(x − at)/k(0)). Inputs before a step know nothing of it, nor does `at` itself.
+
+    >>> import stategp as sg
+    >>> sg.means.Step([6.0], level=1.0, sizes=[2.0])
+    Step([6], level=1, sizes=[2])
+    """
+
+    def share(self, since: Float[Array, "points actions"]) -> Array:
+        if self.kernel is None:
+            return jnp.ones_like(since)
+        return 1 - _correlation(self.kernel, since)
+
+
+class Impulse(_Actions):
+    """The prior mean of f is a level, pushed by `sizes` at the inputs `at`; both learned.
+
+    What a push did fades as the correlation of a kernel, sizes · k(x − at)/k(0), by default that of
+    `Matern12`, an exponential. Its lengthscale is learned too, unless fixed; its variance says
+    nothing here and is best fixed.
+
+    >>> import stategp as sg
+    >>> sg.means.Impulse([6.0], sizes=[2.0], kernel=sg.kernels.Matern12(lengthscale=3.0))
+    Impulse([6], level=0, sizes=[2])
+    """
+
+    @staticmethod
+    def usual_kernel() -> Kernel:
+        return Matern12(variance=fixed(1.0))
+
+    def share(self, since: Float[Array, "points actions"]) -> Array:
+        assert self.kernel is not None
+        return _correlation(self.kernel, since)
+
+
+def _actions(
+    at: Sequence[float], level: Value, sizes: Value
+) -> tuple[tuple[float, ...], Parameter, Parameter]:
+    """Where something happens, and how much."""
+    times = np.asarray(at, dtype=float)
+    if times.ndim != 1 or not len(times) or not np.all(np.isfinite(times)):
+        raise ValueError(f"at must be a list of one or more inputs, got {at!r}")
+    start = declare("level", level, default=0.0, constraint="real", role="level")
+    changes = declare(
+        "sizes", sizes, default=np.zeros(len(times)), constraint="real", role="shape", ndim=1
+    )
+    if changes.value.shape != times.shape:
+        raise ValueError(
+            f"sizes must have one number for each of the {len(times)} inputs in `at`, got "
+            f"{changes.value.shape[0]}"
+        )
+    return tuple(map(float, times)), start, changes
+
+
+def _stationary(kernel: Kernel) -> Kernel:
+    if not isinstance(kernel, Kernel) or kernel.located:
+        raise ValueError(
+            f"kernel must be a stationary one of sg.kernels, such as Matern12(), got {kernel!r}"
+        )
+    return kernel
+
+
+def _correlation(kernel: Kernel, lags: Float[Array, "points actions"]) -> Array:
+    """k(lag)/k(0) at positive lags."""
+    H, P = kernel.emission(), kernel.stationary_covariance()
+    seen = P @ H
+
+    def at(lag: Array) -> Array:
+        return H @ kernel.transition(lag) @ seen
+
+    flat = jax.vmap(at)(jnp.maximum(lags, 0.0).reshape(-1))
+    return flat.reshape(lags.shape) / (H @ seen)
 
 
 class Function(Mean):

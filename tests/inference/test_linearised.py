@@ -1,4 +1,4 @@
-"""Smoothing with linearised observations against dense fixed points, and the bounds by samples.
+"""Smoothing with linearised observations against dense fixed points.
 
 The dense twins hold N × N matrices and take sums over sigma points as the definitions have them.
 """
@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-import scipy.integrate
 import scipy.stats
 
 import stategp as sg
@@ -87,39 +86,3 @@ def test_what_linearisation_cannot_do():
     several = sg.GP(KERNEL, sg.likelihoods.HeteroscedasticGaussian())
     with pytest.raises(ValueError, match="one latent function"):
         sg.condition(several, X, Y, method="unscented")
-
-
-# --- the importance-weighted bound -----------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def posterior():
-    model = sg.GP(sg.kernels.Matern12(variance=4.0), sg.likelihoods.Poisson())
-    return sg.condition(model, [0.0, 1.0], [0.0, 5.0])
-
-
-def test_many_samples_give_the_evidence(posterior):
-    """log p(y) of two counts, by two-dimensional quadrature."""
-    prior = scipy.stats.multivariate_normal(cov=4 * np.exp([[0.0, -1.0], [-1.0, 0.0]]))
-
-    def joint(b, a):
-        counts = scipy.stats.poisson.pmf([0, 5], np.exp([a, b]))
-        return prior.pdf([a, b]) * counts.prod()
-
-    evidence = math.log(scipy.integrate.dblquad(joint, -14, 6, -14, 6, epsabs=1e-8)[0])
-    bound, error = posterior.importance_weighted_bound(1000)
-    assert evidence - 4 * error - 2e-3 < bound < evidence + 4 * error
-    assert posterior.elbo + 0.01 < evidence
-
-
-def test_one_sample_gives_the_usual_bound(posterior):
-    bound, error = posterior.importance_weighted_bound(1, key=1, repeats=4000)
-    assert abs(bound - posterior.elbo) < 4 * error < 0.1
-
-
-def test_importance_weights_need_states_at_the_data(posterior):
-    fewer = sg.condition(posterior.model, [0.0, 1.0], [0.0, 5.0], inducing=[0.0])
-    with pytest.raises(ValueError, match="inducing='data'"):
-        fewer.importance_weighted_bound(10)
-    with pytest.raises(ValueError, match="samples must be a whole number of at least 1"):
-        posterior.importance_weighted_bound(0)

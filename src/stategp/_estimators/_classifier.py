@@ -31,14 +31,16 @@ class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they h
     With one column the model is a `sg.GP`, with several an additive model (`sg.AdditiveGP`) with
     one function for each column. With more than two classes and one column there is a function for
     each class, and all are learned together (`sg.likelihoods.Softmax`). With several columns there
-    is a model of each class against the rest, and their probabilities are normalised.
+    is a model of each class against the rest, and their probabilities are normalised, or, with
+    ``multi_class="softmax"``, an additive function for each class, learned together
+    (`sg.StackedGP`), which takes longer.
 
     Arguments:
         kernel: as for `sg.GPRegressor`. By default Matern52 with a prior on its variance; without
             the prior, f would diverge for classes that are perfectly separable.
         likelihood: "bernoulli" or a `sg.likelihoods.Bernoulli`, whose link may be "probit".
-        multi_class: "softmax", "one_vs_rest", or "auto": softmax if there is one column and the
-            link is "logit". It matters for more than two classes only.
+        multi_class: "softmax" (with the link "logit"), "one_vs_rest", or "auto": softmax if there
+            is one column and the link is "logit". It matters for more than two classes only.
         inducing, n_restarts_optimizer, max_iter, tol, random_state, verbose: as for
             `sg.GPRegressor`.
 
@@ -136,13 +138,13 @@ def _together(multi_class: Any, likelihood: Bernoulli, columns: int) -> bool:
     if multi_class not in known:
         named = ", ".join(map(repr, known))
         raise ValueError(f"multi_class must be one of {named}, got {multi_class!r}")
-    if multi_class == "softmax" and (columns > 1 or likelihood.link != "logit"):
-        what = f"X has {columns} columns" if columns > 1 else f"the link is {likelihood.link!r}"
+    if multi_class == "softmax" and likelihood.link != "logit":
         raise ValueError(
-            f"multi_class='softmax' needs one column and the link 'logit', but {what}: "
+            f"multi_class='softmax' needs the link 'logit', but the link is {likelihood.link!r}: "
             "choose multi_class='one_vs_rest', or 'auto'"
         )
-    return multi_class != "one_vs_rest" and columns == 1 and likelihood.link == "logit"
+    alone = columns == 1 and likelihood.link == "logit"
+    return multi_class == "softmax" or (multi_class == "auto" and alone)
 
 
 def _as_bernoulli(likelihood: Any) -> Bernoulli:

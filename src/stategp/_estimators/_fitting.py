@@ -12,18 +12,18 @@ from stategp import means
 from stategp._arguments import positive_number, whole_number
 from stategp._estimators._rows import Rows, as_input
 from stategp._fitting import NotConvergedWarning, fit
-from stategp._models import GP, AdditiveGP, as_kernel
-from stategp._posteriors import AdditivePosterior, Posterior
+from stategp._models import GP, AdditiveGP, StackedGP, as_kernel
+from stategp._posteriors import AdditivePosterior, Posterior, StackedPosterior
 from stategp.kernels import Kernel
 from stategp.likelihoods import Softmax
 
-Fitted = Posterior | AdditivePosterior
+Fitted = Posterior | AdditivePosterior | StackedPosterior
 
 
 def fit_rows(estimator: Any, kernels: dict[str, Any], likelihood: Any, rows: Rows) -> Fitted:
     """The posterior of a GP on one column, of an additive model on several."""
     options = _options(estimator)
-    model: GP | AdditiveGP
+    model: GP | AdditiveGP | StackedGP
     if len(kernels) == 1:
         (kernel,) = kernels.values()
         # Of several functions the first has mean zero, since only their differences matter.
@@ -35,7 +35,9 @@ def fit_rows(estimator: Any, kernels: dict[str, Any], likelihood: Any, rows: Row
                 "n_restarts_optimizer must be 0 where X has several columns: additive models are "
                 f"fitted from one start; got {estimator.n_restarts_optimizer}"
             )
-        model = AdditiveGP(kernels, likelihood)
+        several = isinstance(likelihood, Softmax)
+        whole = AdditiveGP(kernels, None if several else likelihood)
+        model = StackedGP(whole, likelihood) if several else whole
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)
         posterior: Fitted = fit(model, as_input(rows.x), rows.y, weights=rows.weights, **options)
@@ -47,7 +49,9 @@ def fit_rows(estimator: Any, kernels: dict[str, Any], likelihood: Any, rows: Row
 
 
 def learned_kernel(posterior: Fitted) -> Any:
-    """The kernel of the only column, or a dictionary with that of each."""
+    """The kernel of the only column, or a dictionary with that of each; one for each class."""
+    if isinstance(posterior, StackedPosterior):
+        return tuple(learned_kernel(part) for part in posterior.parts)
     model = posterior.model
     if isinstance(model, GP):
         return model.kernel

@@ -105,7 +105,7 @@ class GPRegressor(RegressorMixin, WithKernel):  # type: ignore[misc]  # they hav
         """
         x = self._checked(X)
         posterior = self.posterior_
-        f = posterior.predict_f(as_input(x))
+        f: tuple[Any, Any] = posterior.predict_f(as_input(x))
         likelihood, extra = posterior.model.likelihood, self._extra(len(x))
         mean, variance = per_point(likelihood, "predict", *f, extra)
         if not return_std:

@@ -13,7 +13,7 @@ from stategp._fitting._many import (
     settings_of,
 )
 from stategp._fitting._method import Ascending, Collapsing, Method
-from stategp._fitting._methods import PowerEP
+from stategp._fitting._methods import BayesNewton, ImportanceWeighted, PowerEP
 from stategp._fitting._moments_together import Asked, moments_together
 from stategp._fitting._options import FitOptions
 from stategp._fitting._requests import NotConvergedWarning
@@ -30,8 +30,10 @@ __all__ = [
     "Ascending",
     "Asked",
     "Auto",
+    "BayesNewton",
     "Collapsing",
     "FitOptions",
+    "ImportanceWeighted",
     "Item",
     "Learned",
     "LearnedItem",

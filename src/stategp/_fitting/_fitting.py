@@ -6,7 +6,15 @@ from stategp._data import Summary
 from stategp._fitting._checkpointing import as_checkpoints
 from stategp._fitting._options import ConditionOptions, FitOptions, Numbers, Table
 from stategp._fitting._requests import Request, answer
-from stategp._models import GP, AdditiveGP, DeepGP, JointGP, MultiOutputGP, SpaceTimeGP
+from stategp._models import (
+    GP,
+    AdditiveGP,
+    DeepGP,
+    JointGP,
+    MultiOutputGP,
+    SpaceTimeGP,
+    StackedGP,
+)
 from stategp._posteriors import (
     AdditivePosterior,
     DeepPosterior,
@@ -14,6 +22,7 @@ from stategp._posteriors import (
     MultiOutputPosterior,
     Posterior,
     SpaceTimePosterior,
+    StackedPosterior,
 )
 from stategp._streams import Stream
 
@@ -40,6 +49,10 @@ def condition(
 def condition(
     model: SpaceTimeGP, x: Any, y: Any, **options: Unpack[ConditionOptions]
 ) -> SpaceTimePosterior: ...
+@overload
+def condition(
+    model: StackedGP, x: Any, y: Any, **options: Unpack[ConditionOptions]
+) -> StackedPosterior: ...
 @overload
 def condition(
     model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Unpack[ConditionOptions]
@@ -95,8 +108,8 @@ def condition(
             gradients, which for Gaussian observations is exact and takes one step. "gradient": the
             same optimum by a general optimiser, on the mean and precision factor of q. Other
             approximations are "laplace", "ep" (or `sg.PowerEP`) and, for logistic Bernoulli, "vb";
-            for given hyperparameters also "posterior_linearisation", "unscented", "extended" and
-            "gauss_newton".
+            for given hyperparameters also "posterior_linearisation", "unscented", "extended",
+            "gauss_newton", `sg.BayesNewton` and `sg.ImportanceWeighted`.
         optimiser: "lbfgs", "adam", or any Optax optimiser; for `fit` and for method="gradient".
             By default L-BFGS, or Adam with minibatches.
         batch_size: observations per step; by default all of them.
@@ -138,6 +151,8 @@ def fit(
 def fit(
     model: SpaceTimeGP, x: Any, y: Any, **options: Unpack[FitOptions]
 ) -> SpaceTimePosterior: ...
+@overload
+def fit(model: StackedGP, x: Any, y: Any, **options: Unpack[FitOptions]) -> StackedPosterior: ...
 @overload
 def fit(
     model: DeepGP | DeepPosterior, x: Any, y: Any, **options: Unpack[FitOptions]

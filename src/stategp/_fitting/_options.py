@@ -28,7 +28,8 @@ Table = Mapping[str, Numbers] | Sequence[Sequence[float]] | _Array
 Inducing = int | Literal["data", "auto"] | Auto | Learned | Numbers
 MethodName = Literal[
     "natural", "gradient", "laplace", "ep", "vb", "posterior_linearisation", "extended",
-    "unscented", "gauss_newton",
+    "unscented", "gauss_newton", "bayes_newton",
+    "importance_weighted",
 ]  # fmt: skip
 
 

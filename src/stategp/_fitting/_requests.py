@@ -24,11 +24,13 @@ from stategp._fitting._deep import DeepTask, observe_outputs
 from stategp._fitting._doors import observations, refuse_sums
 from stategp._fitting._joint import joint_posterior
 from stategp._fitting._locations import Learned, learn_locations, place_learned
-from stategp._fitting._methods import Natural, find_method
+from stategp._fitting._methods import BayesNewton, Natural, find_method
+from stategp._fitting._newton_fields import newton_field
 from stategp._fitting._outputs import outputs_posterior
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import Settings, choose_settings
 from stategp._fitting._space_time import space_time_posterior
+from stategp._fitting._stacked import stacked_posterior
 from stategp._fitting._task import check_noise
 from stategp._inference import (
     FEW,
@@ -43,7 +45,16 @@ from stategp._inference import (
     starting_model,
     transfer_sites,
 )
-from stategp._models import GP, AdditiveGP, DeepGP, JointGP, MultiOutputGP, SpaceTimeGP, seen_from
+from stategp._models import (
+    GP,
+    AdditiveGP,
+    DeepGP,
+    JointGP,
+    MultiOutputGP,
+    SpaceTimeGP,
+    StackedGP,
+    seen_from,
+)
 from stategp._posteriors import AdditivePosterior, DeepPosterior, Posterior
 from stategp._runtime import (
     Progress,
@@ -97,15 +108,20 @@ def answer(request: Request) -> Any:
     began = time.perf_counter()
     warm = request.model if isinstance(request.model, DeepPosterior) else None
     model = request.model if warm is None else warm.model
-    if not isinstance(model, GP | AdditiveGP | MultiOutputGP | JointGP | SpaceTimeGP | DeepGP):
+    kinds = GP | AdditiveGP | MultiOutputGP | JointGP | SpaceTimeGP | StackedGP | DeepGP
+    if not isinstance(model, kinds):
         raise ValueError(
             "model must be an sg.GP, an sg.AdditiveGP, an sg.MultiOutputGP, an sg.JointGP, an "
-            "sg.SpaceTimeGP or an sg.DeepGP, got "
+            "sg.SpaceTimeGP, an sg.StackedGP or an sg.DeepGP, got "
             f"{type(model).__name__}: {model!r}"
         )
     refuse_traced("the model", model)
     if not isinstance(model, GP):
         refuse_sums(model, request.x)
+    in_turns = _in_turns(model, request)
+    if in_turns is not None:
+        warn_unless_converged(in_turns.fit_result)
+        return _timed(in_turns, began)
     settings = choose_settings(
         lambda regime: find_method(model, request.method, regime),
         stochastic=isinstance(model, DeepGP),
@@ -134,12 +150,31 @@ def answer(request: Request) -> Any:
         show.close()
     if settings.keeper is not None:
         settings.keeper.finish()
+    warn_unless_converged(posterior.fit_result)
+    return _timed(posterior, began)
+
+
+def _timed(posterior: Any, began: float) -> Any:
+    """With the time of the whole call."""
     result: FitResult | None = posterior.fit_result
-    warn_unless_converged(result)
     if result is None:
         return posterior
     timed = dataclasses.replace(result, total_seconds=time.perf_counter() - began)
     return dataclasses.replace(posterior, fit_result=timed)
+
+
+def _in_turns(model: Any, request: Request) -> Any:
+    """The answer where it takes those to several requests, one after the other; else None."""
+    newton = isinstance(model, SpaceTimeGP) and isinstance(request.method, BayesNewton)
+    if not isinstance(model, StackedGP) and not (newton and not model.likelihood.conjugate):
+        return None
+    show = Progress.of(request.progress)
+    try:
+        if isinstance(model, StackedGP):
+            return stacked_posterior(model, request, show, answer)
+        return newton_field(model, request, show, answer)
+    finally:
+        show.close()
 
 
 def _series(model: GP, request: Request, settings: Settings, show: Progress) -> Posterior:

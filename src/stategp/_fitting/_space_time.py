@@ -68,7 +68,7 @@ def space_time_posterior(
     model: SpaceTimeGP, request: Any, settings: Settings, show: Progress
 ) -> SpaceTimePosterior:
     """The answer to a request."""
-    data, places = _observed(model, request)
+    data, places = observed_in_space(model, request)
     model = model.seen_from(data.origin)
     opened = request.open(model, lambda: starting_space_time(model, data, places))
     start = opened.placed(places, seed=settings.seed, least=_LEAST if request.learn else 1)
@@ -122,7 +122,7 @@ def _in_modes_again(posterior: SpaceTimePosterior, task: SpaceTimeTask) -> Space
     return again if again.elbo > posterior.elbo else posterior
 
 
-def _observed(model: SpaceTimeGP, request: Any) -> tuple[Observations, np.ndarray]:
+def observed_in_space(model: SpaceTimeGP, request: Any) -> tuple[Observations, np.ndarray]:
     """The observations in order of time, and their places."""
     data, places = observe_in_space(
         request.x,

@@ -79,6 +79,7 @@ from stategp._inference._exact import (
     knows_evidence,
     needs_care,
 )
+from stategp._inference._importance import draw_states, log_normaliser, log_weights
 from stategp._inference._lbfgs import LBFGS, Carries
 from stategp._inference._limits import LIGHTEST_TAILS, Limits, search_limits, smallest_noise
 from stategp._inference._locations import Located, as_gaps
@@ -216,6 +217,7 @@ __all__ = [
     "deep_chains",
     "deep_step",
     "difference",
+    "draw_states",
     "estimate_bound",
     "evaluate",
     "evaluate_all",
@@ -235,6 +237,8 @@ __all__ = [
     "lay_out",
     "leaves_of",
     "level",
+    "log_normaliser",
+    "log_weights",
     "logarithmic",
     "may_be_negative",
     "mixed_alone",

@@ -11,6 +11,7 @@ from stategp._models._mixed import MixedGP, check_family
 from stategp._models._outputs import MultiOutputGP
 from stategp._models._prior import prior_states, seen_from
 from stategp._models._space_time import SpaceTimeGP, Spots
+from stategp._models._stacked import StackedGP, seen_as_gaussian, with_likelihood
 
 __all__ = [
     "GP",
@@ -26,11 +27,14 @@ __all__ = [
     "SpaceTimeGP",
     "Spots",
     "Stack",
+    "StackedGP",
     "Values",
     "as_kernel",
     "as_likelihood",
     "bare",
     "check_family",
     "prior_states",
+    "seen_as_gaussian",
     "seen_from",
+    "with_likelihood",
 ]

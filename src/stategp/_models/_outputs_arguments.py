@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from stategp._arguments import as_whole
+from stategp.likelihoods import from_name
 from stategp.parameters import Parameter, declare, parameter
 
 
@@ -60,7 +61,8 @@ def outputs_mixed(matrix: Parameter | None, likelihood: Any) -> int | None:
     """How many outputs a mixing matrix is for, if it tells: it has a row for each function."""
     if matrix is None or not matrix.value.ndim or is_list(likelihood):
         return None
-    functions = getattr(likelihood, "latents", 1)
+    named = from_name(likelihood) if isinstance(likelihood, str) else likelihood
+    functions = getattr(named, "latents", 1)
     rows = int(matrix.value.shape[0])
     return None if rows % functions else rows // functions
 

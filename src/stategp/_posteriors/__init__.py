@@ -14,6 +14,7 @@ from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain, Predicts, observe_samples, summands_of
 from stategp._posteriors._saved import allow_all
 from stategp._posteriors._space_time import SpaceTimePosterior
+from stategp._posteriors._stacked import StackedPosterior
 
 allow_all()
 
@@ -32,6 +33,7 @@ __all__ = [
     "Predicts",
     "Seen",
     "SpaceTimePosterior",
+    "StackedPosterior",
     "Training",
     "by_blocks",
     "check_levels",

@@ -1,10 +1,4 @@
-"""A bound on log p(y) that is tighter the more samples of q it weighs.
-
-With states u drawn from q = prior · sites / Z, the weight p(y | u) p(u) / q(u) is
-Z · p(y | u) / sites(u), whose expectation is p(y). The logarithm of an average of K weights is on
-average a lower bound of log p(y): the usual one for K = 1, exact for K → ∞ (Burda, Grosse and
-Salakhutdinov, 2016).
-"""
+"""Samples of q with importance weights, and the bound on log p(y) that they give."""
 
 import abc
 import math
@@ -19,16 +13,23 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._arguments import whole_number
 from stategp._data import Observations
-from stategp._inference import geometry, prior_mean, stack
+from stategp._inference import draw_states, geometry, log_normaliser, log_weights, prior_mean
 from stategp._posteriors._prediction import Chain
 from stategp._runtime import as_key
-from stategp.chain import Sites, sample_states, sweep
 
 _REPEATS = 32
 
 
 class ImportanceWeighted(eqx.Module):
-    """The method of posteriors that weighs samples."""
+    """The methods of posteriors that weigh samples."""
+
+    @abc.abstractmethod
+    def _points(self, x_new: Any) -> Float[Array, " points"]:
+        """The user's inputs, measured from the origin."""
+
+    @abc.abstractmethod
+    def _draw_states(self, key: Any, x: Float[Array, " points"], count: int) -> Any:
+        """Joint samples of states at points measured from the origin."""
 
     @property
     @abc.abstractmethod
@@ -65,6 +66,43 @@ class ImportanceWeighted(eqx.Module):
             whole_number(name, value, least=1)
             for name, value in (("samples", samples), ("repeats", repeats))
         )
+        self._check_states()
+        keys = jax.random.split(as_key(key), repeats)
+        bounds = np.asarray(_bounds(self.chain, self._observed, keys, samples, self._negative))
+        error = bounds.std(ddof=1) / math.sqrt(repeats) if repeats > 1 else math.nan
+        return float(bounds.mean()), float(error)
+
+    def sample_weighted(
+        self, key: PRNGKeyArray | int | Any, x_new: Any, num_samples: Any = 100
+    ) -> tuple[Float[Array, "samples points *latents"], Float[Array, " samples"]]:
+        """Joint samples of f under q, and weights that make them samples of the true posterior.
+
+        The weights sum to one: an average of any function of f, so weighted, approaches that of
+        p(f | y) as the samples become many. For posteriors with an inducing point at every
+        observation.
+
+        >>> import numpy as np, stategp as sg
+        >>> model = sg.GP(sg.kernels.Matern12(), sg.likelihoods.Poisson())
+        >>> posterior = sg.condition(model, np.arange(5.0), [0, 1, 3, 0, 2])
+        >>> f, weights = posterior.sample_weighted(0, [0.5, 6.0], 1000)
+        >>> (weights @ np.exp(f)).shape
+        (2,)
+        """
+        samples = whole_number("num_samples", num_samples, least=1)
+        self._check_states()
+        chain, x = self.chain, self._points(x_new)
+        model, count = chain.model, len(chain.inducing)
+        everywhere = jnp.concatenate([chain.inducing, x])
+        states = self._draw_states(key, everywhere, samples)
+        weights = _weights(chain, self._observed, states[:, :count])
+        f, start = [], 0
+        for kernel in model.kernels:
+            f.append(states[:, count:, start : start + kernel.state_dim] @ kernel.emission())
+            start += kernel.state_dim
+        together = f[0] if len(f) == 1 else jnp.stack(f, axis=-1)
+        return together + prior_mean(model, x + chain.origin)[None], weights
+
+    def _check_states(self) -> None:
         data = self._observed
         inside = np.isin(np.asarray(data.x), np.asarray(self.chain.inducing))
         if not data.individual or not np.all(inside):
@@ -72,46 +110,29 @@ class ImportanceWeighted(eqx.Module):
                 "importance weights need an inducing point at every observation: fit or condition "
                 "with inducing='data'"
             )
-        keys = jax.random.split(as_key(key), repeats)
-        bounds = np.asarray(_bounds(self.chain, data, keys, samples, self._negative))
-        error = bounds.std(ddof=1) / math.sqrt(repeats) if repeats > 1 else math.nan
-        return float(bounds.mean()), float(error)
 
 
 @partial(jax.jit, static_argnames=("samples", "indefinite"))
 def _bounds(
     chain: Chain, data: Observations, keys: Array, samples: int, indefinite: bool
 ) -> Float[Array, " repeats"]:
-    model = chain.model
-    shape = geometry(model, data.x, chain.inducing)
-    centre = prior_mean(model, jnp.asarray(data.x) + chain.origin)
-    y, extra, weights = (jnp.asarray(v) for v in (data.y, data.extra, data.weights))
-    log_normaliser = sum(
-        sweep(prior, sites, indefinite=indefinite).log_normaliser
-        for prior, sites in zip(shape.transitions, chain.sites, strict=True)
-    )
+    shape = geometry(chain.model, data.x, chain.inducing)
+    log_z = log_normaliser(shape, chain.sites, indefinite)
 
-    def log_weights(key: PRNGKeyArray) -> Float[Array, " samples"]:
-        functions, total = [], jnp.zeros(samples)
-        for number, prior in enumerate(shape.transitions):
-            sites, own = chain.sites[number], jax.random.fold_in(key, number)
-            states = sample_states(prior, sites, own, samples, indefinite=indefinite)
-            total = total - _log_sites(sites, states)
-            functions.append(shape.projections[number].conditional_mean(states))
+    def bound(key: PRNGKeyArray) -> Float[Array, ""]:
+        states = draw_states(shape, chain.sites, key, samples, indefinite)
+        logs = log_weights(chain.model, data, shape, chain.sites, states)
+        return log_z + jax.nn.logsumexp(logs) - math.log(samples)
 
-        def log_density(*f: Float[Array, " points"]) -> Float[Array, ""]:
-            return jnp.sum(weights * model.likelihood.log_density(y, stack([*f]) + centre, extra))
-
-        return total + log_normaliser + jax.vmap(log_density)(*functions)
-
-    return jax.lax.map(lambda key: jax.nn.logsumexp(log_weights(key)) - math.log(samples), keys)
+    return jax.lax.map(bound, keys)
 
 
-def _log_sites(
-    sites: Sites, states: Float[Array, "samples states dim"]
+@jax.jit
+def _weights(
+    chain: Chain, data: Observations, states: Float[Array, "samples states dims"]
 ) -> Float[Array, " samples"]:
-    """Of every sample; there is nothing on the outer sides of the first and the last state."""
-    padded = jnp.pad(states, ((0, 0), (1, 1), (0, 0)))
-    pairs = jnp.concatenate([padded[:, :-1], padded[:, 1:]], axis=-1)
-    squares = jnp.einsum("smi,mij,smj->s", pairs, sites.precision, pairs)
-    return jnp.einsum("smi,mi->s", pairs, sites.linear) - squares / 2
+    """Weights that sum to one, of samples of the states of all chains side by side."""
+    shape = geometry(chain.model, data.x, chain.inducing)
+    ends = np.cumsum([kernel.state_dim for kernel in chain.model.kernels])[:-1]
+    apart = tuple(jnp.split(states, ends, axis=-1))
+    return jax.nn.softmax(log_weights(chain.model, data, shape, chain.sites, apart))

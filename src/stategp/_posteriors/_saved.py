@@ -26,6 +26,7 @@ from stategp._models import (
     MultiOutputGP,
     SpaceTimeGP,
     Stack,
+    StackedGP,
 )
 from stategp._posteriors._additive import AdditivePosterior, Training
 from stategp._posteriors._consistency import (
@@ -48,6 +49,7 @@ from stategp._posteriors._posterior import Posterior
 from stategp._posteriors._prediction import Chain
 from stategp._posteriors._revising import Recent
 from stategp._posteriors._space_time import SpaceTimePosterior, check_space_time
+from stategp._posteriors._stacked import StackedPosterior, check_stacked
 from stategp._posteriors._stepping import FilterState
 from stategp.parameters import Parameter
 
@@ -55,9 +57,9 @@ from stategp.parameters import Parameter
 def allow_all() -> None:
     """Let files name every class that posteriors consist of."""
     allow(answers=(Posterior, AdditivePosterior, MultiOutputPosterior, JointPosterior))
-    allow(answers=(SpaceTimePosterior, DeepPosterior, Filter, Summary))
+    allow(answers=(SpaceTimePosterior, StackedPosterior, DeepPosterior, Filter, Summary))
     allow(Parameter, GP, AdditiveGP, MultiOutputGP, JointGP, SpaceTimeGP, Layer, Stack)
-    allow(Observations, Table)
+    allow(Observations, Table, StackedGP)
     allow(Summarised, Sampled, Occupied, Stretches, GaussianSums, Tallies)
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
     allow(chain.Sites, chain.PairMarginals, FilterState, Recent)
@@ -78,6 +80,7 @@ def allow_all() -> None:
             DeepPosterior: check_deep,
             Filter: check_filter,
             SpaceTimePosterior: check_space_time,
+            StackedPosterior: check_stacked,
         }
     )
     for name, module in {

@@ -127,7 +127,12 @@ class TellsStates(eqx.Module):
         >>> slope.shape
         (4, 11)
         """
-        count, x = as_count(num_samples), self._points(x_new)
+        return self._draw_states(key, self._points(x_new), as_count(num_samples), component)
+
+    def _draw_states(
+        self, key: Any, x: Float[Array, " points"], count: int, component: str | None = None
+    ) -> Float[Array, "samples points dim"]:
+        """Those at points measured from the origin."""
         drawn = []
         for part in parts_of(self._chain.model.kernels, component):
             rows = part.rows(on_device(np.eye(part.kernel.state_dim)), self._dim(part.number))

@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from stategp._posteriors import AdditivePosterior, DeepPosterior, MixedPosterior, Posterior
+from stategp._posteriors import (
+    AdditivePosterior,
+    DeepPosterior,
+    MixedPosterior,
+    Posterior,
+    StackedPosterior,
+)
 from stategp._story._portrait import Portrait, portray
 from stategp._story._story import Story, tell
 
@@ -20,6 +26,11 @@ def recount(posterior: Any, options: dict[str, Any]) -> Story | Portrait:
         return tell(posterior, **options)
     if isinstance(posterior, AdditivePosterior | MixedPosterior | DeepPosterior):
         return portray(posterior, **options)
+    if isinstance(posterior, StackedPosterior):
+        raise ValueError(
+            "pictures and reports of an sg.StackedGP are those of each of its functions: "
+            "posterior.parts[0].plot()"
+        )
     story = getattr(posterior, "story", None)
     if callable(story):  # that of a Forecaster, which knows its dates
         account: Story = story(**options)

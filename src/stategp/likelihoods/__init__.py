@@ -17,7 +17,10 @@ from stategp.likelihoods._multivariate import MultivariateGaussian
 from stategp.likelihoods._names import from_name
 from stategp.likelihoods._ordinal import Ordinal
 from stategp.likelihoods._positive import Exponential, Gamma, Weibull
+from stategp.likelihoods._products import Products
 from stategp.likelihoods._softmax import Softmax
+from stategp.likelihoods._softplus import Softplus
+from stategp.likelihoods._stages import StagedPoisson
 from stategp.likelihoods._student_t import StudentT
 from stategp.likelihoods._zeros import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 
@@ -41,7 +44,10 @@ __all__ = [
     "NegativeBinomial",
     "Ordinal",
     "Poisson",
+    "Products",
     "Softmax",
+    "Softplus",
+    "StagedPoisson",
     "StudentT",
     "Weibull",
     "ZeroInflatedNegativeBinomial",

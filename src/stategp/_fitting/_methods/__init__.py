@@ -6,8 +6,10 @@ from stategp._fitting._method import Method
 from stategp._fitting._methods._additive import AdditiveNatural
 from stategp._fitting._methods._additive_first_order import AdditiveFirstOrder
 from stategp._fitting._methods._additive_gradient import AdditiveGradient
+from stategp._fitting._methods._bayes_newton import BayesNewton
 from stategp._fitting._methods._deep import DeepGradient, DeepNatural
 from stategp._fitting._methods._gradient import Gradient
+from stategp._fitting._methods._importance_weighted import ImportanceWeighted
 from stategp._fitting._methods._laplace import Laplace
 from stategp._fitting._methods._linearised import (
     Extended,
@@ -24,7 +26,7 @@ from stategp._fitting._methods._natural_first_order import NaturalInMinibatches,
 from stategp._fitting._methods._power_ep import PowerEP
 from stategp._fitting._settings import Regime
 
-__all__ = ["Method", "Natural", "PowerEP", "find_method"]
+__all__ = ["BayesNewton", "ImportanceWeighted", "Method", "Natural", "PowerEP", "find_method"]
 
 METHODS: tuple[type[Method], ...] = (
     Natural,
@@ -38,6 +40,8 @@ METHODS: tuple[type[Method], ...] = (
     Extended,
     Unscented,
     GaussNewton,
+    BayesNewton,
+    ImportanceWeighted,
     AdditiveNatural,
     AdditiveFirstOrder,
     AdditiveGradient,

@@ -8,8 +8,6 @@ posterior of that; a fixed point is the answer (García-Fernández, Svensson & S
     unscented                 the best line under q, by three sigma points
     posterior_linearisation   the same by Gauss–Hermite quadrature
     gauss_newton              the mode of p(f | y) by its true slopes, with μ′²/R as curvature
-
-The best line under q = N(m, v) has a = Cov(f, μ)/v, b = E μ − a m and Ω = E R + Var μ − a² v.
 """
 
 import abc
@@ -19,23 +17,26 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from stategp._arguments import as_number
 from stategp._data import Observations
-from stategp._fitting._method import Method
-from stategp._fitting._methods._laplace import refuse_several_latents
+from stategp._fitting._methods._for_given import ForGiven, UntilStill
+from stategp._fitting._methods._lines import (
+    NODES,
+    At,
+    Points,
+    Regression,
+    best_line,
+    information,
+    taylor,
+)
 from stategp._fitting._methods._natural import Natural
 from stategp._fitting._series import SeriesTask
 from stategp._inference import (
     Geometry,
     Latent,
-    Outcome,
     States,
     Step,
-    Stepwise,
-    Watch,
     geometry,
     prior_mean,
     pseudo_data,
@@ -45,13 +46,6 @@ from stategp._models import GP
 from stategp._posteriors import Posterior
 from stategp.chain import PairMarginals, Sites, sweep
 from stategp.likelihoods import Likelihood
-from stategp.parameters import to_vector
-
-Points = Float[Array, " points"]
-
-MOST_STEPS = 500
-STILL = 1e-9  # the largest relative change of a site that counts as none
-_HERMITE = 20  # nodes of quadrature
 
 
 class Line(NamedTuple):
@@ -62,48 +56,15 @@ class Line(NamedTuple):
     constant: Points
 
 
-class At(NamedTuple):
-    """Where the observations are linearised."""
-
-    y: Points
-    extra: Points
-    mean: Points  # of f under q
-    variance: Points
-    residual: Points  # the part of it that the states leave open
-
-
 @dataclasses.dataclass(frozen=True)
-class Linearised(Method):
+class Linearised(ForGiven):
     """One way to linearise; `damping` is the fraction of each update that is applied."""
 
     damping: float = 0.7
 
-    name: ClassVar[str]
-    model: ClassVar[type] = GP
-    plain_bound: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        share = as_number(self.damping)
-        if share is None or not 0 < share <= 1:
-            raise ValueError(f"damping must lie in (0, 1], got {self.damping!r}")
-
     @abc.abstractmethod
     def line(self, likelihood: Likelihood, at: At) -> Line:
         """The observations, linearised."""
-
-    def check(self, model: GP, data: Any) -> None:
-        refuse_several_latents(self.name, model)
-        if len(to_vector(model)) and not model.likelihood.conjugate:
-            raise ValueError(
-                f"method={self.name!r} finds f for given hyperparameters: learn them by another, "
-                "as in posterior = sg.fit(model, x, y), then "
-                f"sg.condition(posterior.model, x, y, method={self.name!r})"
-            )
-
-    def learn(self, models: list[GP], task: SeriesTask, warm: Any) -> Posterior:
-        if models[0].likelihood.conjugate:
-            return Natural().learn(models, task, None)
-        return self.infer(models[0], task, warm)
 
     def infer(self, model: GP, task: SeriesTask, warm: Any) -> Posterior:
         if model.likelihood.conjugate:  # y is linear in f
@@ -123,11 +84,7 @@ class Extended(Linearised):
     name = "extended"
 
     def line(self, likelihood: Likelihood, at: At) -> Line:
-        def mean_of(f: Points) -> Points:
-            return likelihood.moments(f, at.extra)[0]
-
-        centre, slope = jax.jvp(mean_of, (at.mean,), (jnp.ones_like(at.mean),))
-        return _gaussian(at, slope, centre, likelihood.moments(at.mean, at.extra)[1])
+        return _gaussian(at, taylor(likelihood, at))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,17 +92,10 @@ class PosteriorLinearisation(Linearised):
     """The best line under q, by quadrature."""
 
     name = "posterior_linearisation"
-    nodes: ClassVar[int] = _HERMITE
+    nodes: ClassVar[int] = NODES
 
     def line(self, likelihood: Likelihood, at: At) -> Line:
-        nodes, weights = np.polynomial.hermite_e.hermegauss(self.nodes)
-        t, w = (jnp.asarray(v)[:, None] for v in (nodes, weights / weights.sum()))
-        f = at.mean[None] + jnp.sqrt(at.variance)[None] * t
-        mean, spread = jax.vmap(lambda f: likelihood.moments(f, at.extra))(f)
-        centre = jnp.sum(w * mean, axis=0)
-        slope = jnp.sum(w * t * mean, axis=0) / jnp.sqrt(at.variance)
-        beyond = jnp.sum(w * (mean - centre[None] - slope[None] * (f - at.mean[None])) ** 2, axis=0)
-        return _gaussian(at, slope, centre, jnp.sum(w * spread, axis=0) + beyond)
+        return _gaussian(at, best_line(likelihood, at, self.nodes))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,15 +114,15 @@ class GaussNewton(Linearised):
 
     def line(self, likelihood: Likelihood, at: At) -> Line:
         value, slope, _ = likelihood.slopes(at.y, at.mean, at.extra)
-        precision = Extended().line(likelihood, at._replace(residual=jnp.zeros(()))).precision
+        precision = information(likelihood, at.mean, at.extra)
         constant = value - slope * at.mean - precision * at.mean**2 / 2
         return Line(slope + precision * at.mean, precision, constant)
 
 
-def _gaussian(at: At, slope: Points, centre: Points, noise: Points) -> Line:
-    """From y ≈ centre + slope · (f − mean) + noise, f itself spread around what states say."""
-    noise = noise + slope**2 * at.residual
-    seen = at.y - centre + slope * at.mean
+def _gaussian(at: At, line: Regression) -> Line:
+    """What y says if it is such a line, f itself spread around what states say."""
+    slope, noise = line.slope, line.noise + line.slope**2 * at.residual
+    seen = at.y - line.centre + slope * at.mean
     constant = -(jnp.log(2 * jnp.pi * noise) + seen**2 / noise) / 2
     return Line(slope * seen / noise, slope**2 / noise, constant)
 
@@ -243,28 +193,7 @@ def smoothed(
     return sites, swept.marginals, swept.log_normaliser + jnp.sum(line.constant)
 
 
-class _Smoothing(Stepwise):
-    """Steps until the sites stand still."""
-
-    def __init__(
-        self, method: Linearised, model: GP, task: SeriesTask, shape: Geometry, first: Smoothing
-    ):
-        self.method, self.model, self.task = method, model, task
-        self.shape, self.first = shape, first
-        self.max_steps = task.settings.max_steps or MOST_STEPS
-        self.enough = task.settings.tolerance or STILL
-
-    def start(self) -> Smoothing:
-        return self.first
-
+class _Smoothing(UntilStill):
     def step(self, state: Smoothing, number: int) -> Step:
         new, value = smoothing_step(self.model, self.task.data, self.shape, state, self.method)
         return Step(new, value, self.method.damping, known=new)
-
-    def judge(self, state: Smoothing, watch: Watch) -> Outcome | None:
-        if state.change <= self.enough:
-            return Outcome.converged
-        return Outcome.sites_moving if np.isnan(state.change) else None
-
-    def exhausted(self, watch: Watch) -> Outcome:
-        return Outcome.sites_moving

@@ -50,6 +50,13 @@ def cavities(
     """The cavity of every observation that has a factor of its own."""
     residual = residual_variance(shape)
     mean, total = shape.projections[0].marginals(marginals)
+    return cavity_of(mean, total, residual, linear, precision, power)
+
+
+def cavity_of(
+    mean: Points, total: Points, residual: Points, linear: Points, precision: Points, power: float
+) -> Cavity:
+    """From the mean and the whole variance of f under q."""
     variance = total - residual
     left = jnp.maximum(1 - power * precision * variance, LEAST)
     return Cavity((mean - power * linear * variance) / left, variance / left, residual, left)
