@@ -229,7 +229,7 @@ class Rows(InCells):
         self, likelihood: Likelihood, mean: Latent, variance: Latent, clip: bool, learn: bool
     ) -> Expected:
         def visit(block: "_Block") -> tuple[Array, Array, Any]:
-            at = hold(_latent(block))
+            at: tuple[Array, Array] = hold(_latent(block))
             value, slope, curvature = likelihood.expected_slopes(block.y, *at, block.extra)
             if clip:
                 curvature = jnp.minimum(curvature, 0.0)
