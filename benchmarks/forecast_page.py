@@ -1,5 +1,7 @@
 """The tables of docs/forecasting.md, written from the runs that are stored beside it."""
 
+import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,21 @@ DEVELOPED, FRESH = "forecasts-run.json", "forecasts-fresh-run.json"
 def stored_as(run):
     """The file of a run: series that were skipped when another was made are fresh ones."""
     return DOCS / (FRESH if run.get("skip") else DEVELOPED)
+
+
+def peers_kept(run, name):
+    """Scores of peers for a group of the stored run; it must have asked the same."""
+    file = stored_as(run)
+    stored = json.loads(file.read_text())
+    for what in ("seed", "series", "skip", "levels"):
+        if stored.get(what) != run[what]:
+            sys.exit(
+                f"forecasts: {file.name} has {what} {stored.get(what)}, not {run[what]}: peers can "
+                "be kept for the same series only; leave --keep-peers out"
+            )
+    used = {"versions": stored["versions"]["peers"]}
+    results = stored["groups"].get(name, {}).get("results", [])
+    return [one | used for one in results if one["method"] in PEERS]
 
 
 def rewrite(run):
@@ -45,11 +62,15 @@ def table(run):
     rows = [["", *heads], ["---"] * (len(heads) + 1)]
     for method in METHODS:
         rows.append([method, *(_cell(group["results"], method) for group in groups.values())])
-    best = [forecast_targets.against_best(group["results"], METHODS) for group in groups.values()]
-    rows.append(
-        ["our MASE, in that of the best peer"]
-        + [f"{found.ratio:.2f} ({found.peer})" if found else "–" for found in best]
-    )
+    for name, score in (("our MASE", "mase"), ("that of our median", "mase_median")):
+        best = [
+            forecast_targets.against_best(group["results"], METHODS, our_score=score)
+            for group in groups.values()
+        ]
+        rows.append(
+            [f"{name}, in that of the best peer"]
+            + [f"{found.ratio:.3f} ({found.peer})" if found else "–" for found in best]
+        )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

@@ -30,6 +30,7 @@ def scores(record, train, test, season):
     probabilities = np.linspace(0.05, 0.95, len(quantiles))
     return {
         "mase": metrics.mase(test, mean, train, season),
+        "mase_median": metrics.mase(test, median, train, season),
         "smape": metrics.smape(test, mean),
         "msis": metrics.msis(test, low, high, train, season, _LEVEL),
         "crps": metrics.crps(test, quantiles, probabilities) / scale,
@@ -149,6 +150,7 @@ def draw(group, run, series, folder, ours):
         axes.set_visible(False)
     for axes, one in zip(grid, worst, strict=False):
         others = [o for o in results if o["series"] == one["series"] and o["method"] != ours]
+        others = [other for other in others if "mean" in other]  # not those whose scores were kept
         best = min(others, key=lambda o: o["mase"], default=None)
         _draw_one(axes, one, best, *series[one["series"]])
     named = grid[0].get_legend_handles_labels()

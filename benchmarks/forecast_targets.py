@@ -70,7 +70,7 @@ class Against(NamedTuple):
     theirs: float
 
 
-def against_best(results, methods, score="mase"):
+def against_best(results, methods, score="mase", our_score=None):
     """Our mean score against that of the best peer; None if there is nothing to compare."""
     scored = {method: _scored(results, method) for method in methods}
     ours, *peers = methods
@@ -78,7 +78,8 @@ def against_best(results, methods, score="mase"):
     for peer in peers:
         both = sorted(scored[ours].keys() & scored[peer].keys())
         if both:
-            mine, theirs = (np.mean([scored[who][s][score] for s in both]) for who in (ours, peer))
+            mine = np.mean([scored[ours][s][our_score or score] for s in both])
+            theirs = np.mean([scored[peer][s][score] for s in both])
             found.append(Against(peer, float(mine), float(mine / theirs), float(theirs)))
     return max(found, key=lambda one: one.ratio, default=None)
 

@@ -1,7 +1,7 @@
 """What else forecasts could do, on rolling origins: `python -m benchmarks.forecast_trials`.
 
 Within the training parts of M4's weekly and hourly series (`STATEGP_DATA/m4/m4_odd.parquet`); their
-test parts are not looked at. Five kinds of trial, each in a process that may do a share of it:
+test parts are not looked at. Six kinds of trial, each in a process that may do a share of it:
 
     python -m benchmarks.forecast_trials changes weekly --share 0/12 --out changes-0.json
     python -m benchmarks.forecast_trials models weekly --share 0/16 --out models-0.json
@@ -11,8 +11,9 @@ test parts are not looked at. Five kinds of trial, each in a process that may do
 them on y, its square root and log y; and of the first one with hyperparameters averaged over their
 Laplace approximation. `intervals` compares widths after changes of level, `origins` widths with and
 without what forecasts from earlier origins show, `slopes` forecasts with and without a change of
-slope (`benchmarks.change_trials`). What `docs/forecast-trials-run.json`
-says follows from the first two.
+slope (`benchmarks.change_trials`), `weights` which trend is fitted first, and how much weight the
+other scale keeps (`benchmarks.weight_trials`). What `docs/forecast-trials-run.json` says follows
+from the first two and the last.
 """
 
 import argparse
@@ -30,6 +31,7 @@ import pandas as pd
 import stategp as sg
 from benchmarks.change_trials import trial_of_intervals, trial_of_origins, trial_of_slopes
 from benchmarks.forecast_series import GROUPS, read_m4
+from benchmarks.weight_trials import trial_of_weights
 from stategp._forecasting import _candidates as default
 from stategp._forecasting import _choosing
 from stategp._forecasting._changes import with_changes
@@ -280,6 +282,7 @@ TRIALS = {
     "intervals": lambda group, y, future: trial_of_intervals(group, setting(group, y), y, future),
     "origins": lambda group, y, future: trial_of_origins(group, setting(group, y), y, future),
     "slopes": lambda group, y, future: trial_of_slopes(group, setting(group, y), y, future),
+    "weights": lambda group, y, future: trial_of_weights(group, setting(group, y), y, future),
 }
 
 

@@ -7,7 +7,8 @@ the documentation (`docs/forecasts-run.json`; with --skip `docs/forecasts-fresh-
 writes their table into docs/forecasting.md. Ours run in a process of its
 own, one series after another; peers in one of their environment
 (`benchmarks/peers/make_environments.sh`), and what they forecast is kept in
-`benchmarks/results/forecast-peers/`, so that ours can be run again quickly. The table, and whether
+`benchmarks/results/forecast-peers/`, so that ours can be run again quickly; `--keep-peers` takes
+their scores from the run that is stored instead. The table, and whether
 targets are reached, go to standard output; scores, forecasts and pictures of our worst series to
 `benchmarks/results/`.
 
@@ -54,7 +55,7 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     if options.join:
         return finish(forecast_targets.joined(options.join), options)
-    peers = [] if options.without_peers else peers_python(options)
+    peers = [] if options.without_peers or options.keep_peers else peers_python(options)
     groups = [options.group] if options.group else list(GROUPS)
     run = {
         "date": datetime.date.today().isoformat(),
@@ -72,7 +73,8 @@ def main():
             series = share_of(
                 chosen(every, options.series, options.seed, options.skip), options.share
             )
-            run["groups"][name] = kept = asdict(GROUPS[name]) | {"results": []}
+            theirs = forecast_page.peers_kept(run, name) if options.keep_peers else []
+            run["groups"][name] = kept = asdict(GROUPS[name]) | {"results": theirs}
             for record in forecasts(name, series, options, peers):
                 train, test = series[record["series"]]
                 scored = record | forecast_scores.scores(record, train, test, GROUPS[name].season)
@@ -121,6 +123,7 @@ def arguments():
     parser.add_argument("--share", default="0/1", help="which of how many shares of the series")
     parser.add_argument("--join", type=Path, nargs="+", metavar="FILE", help="results of shares")
     parser.add_argument("--without-peers", action="store_true", help="stategp alone")
+    parser.add_argument("--keep-peers", action="store_true", help="their scores as stored")
     parser.add_argument("--without-ours", action="store_true", help="peers alone")
     parser.add_argument("--fresh", action="store_true", help="ask peers again, too")
     parser.add_argument("--store", action="store_true", help="write the documentation, too")

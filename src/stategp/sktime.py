@@ -26,7 +26,7 @@ class StateGPForecaster(BaseForecaster):  # type: ignore[misc]  # it has no type
 
     Arguments:
         kernel, likelihood, mean, inducing: as for `sg.Forecaster`.
-        holidays, events, robust, floor, cap: as for `sg.Forecaster`.
+        holidays, events, robust, floor, cap, changepoints: as for `sg.Forecaster`.
         options: a dictionary of further arguments of `sg.fit`.
 
     >>> import numpy as np, pandas as pd
@@ -64,6 +64,7 @@ class StateGPForecaster(BaseForecaster):  # type: ignore[misc]  # it has no type
         robust: bool = True,
         floor: float | None = None,
         cap: float | None = None,
+        changepoints: Any = None,
     ):
         self.kernel = kernel
         self.likelihood = likelihood
@@ -75,6 +76,7 @@ class StateGPForecaster(BaseForecaster):  # type: ignore[misc]  # it has no type
         self.robust = robust
         self.floor = floor
         self.cap = cap
+        self.changepoints = changepoints
         super().__init__()
 
     def _fit(self, y: pd.Series, X: Any = None, fh: Any = None) -> "StateGPForecaster":
@@ -89,6 +91,7 @@ class StateGPForecaster(BaseForecaster):  # type: ignore[misc]  # it has no type
             robust=self.robust,
             floor=self.floor,
             cap=self.cap,
+            changepoints=self.changepoints,
         )
         frame = _frame(y.index, X).assign(y=y.to_numpy(dtype=float))
         self.name_ = y.name

@@ -12,9 +12,12 @@ import stategp as sg
 from stategp._forecasting._averages import Average, Part
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._candidates import Outline
+from stategp._forecasting._choosing import weigh
 from stategp._forecasting._instants import read_times
+from stategp._forecasting._learning import Series
 from stategp._forecasting._patterns import exact_pattern
 from stategp._forecasting._scales import Scale, scales_of
+from stategp.parameters import Parameter, all_parameters, map_parameters
 
 
 def test_one_normal_model_is_averaged_with_itself() -> None:
@@ -150,3 +153,27 @@ def test_every_door_tells_the_same(monthly, tmp_path) -> None:
     parts = forecaster.components(frame.ds[:3])
     assert {"trend", "level", "yearly"} <= set(parts.columns)
     assert forecaster.outliers(frame[:48]).outlier.sum() <= 1
+
+
+def test_models_of_the_likelier_scale_come_first() -> None:
+    """Of two scales the other keeps a third; of the rest all models share one half."""
+    found = weigh([[-3.0], [0.0, -1.0]], best=1)
+    assert [(scale, number) for _, scale, number in found] == [(1, 0), (1, 1), (0, 0)]
+    likelier = 1 / (1 + np.exp(-1.0))
+    share = 2 / 3 - 1 / 3 / (1 + np.exp(3.0))
+    expected = [share * (0.25 + likelier / 2), share * (0.75 - likelier / 2), 1 - share]
+    np.testing.assert_allclose([weight for weight, _, _ in found], expected)
+
+
+def test_a_search_goes_on_from_what_was_learned_before() -> None:
+    series = Series.of(np.arange(30.0), np.sin(np.arange(30.0)), None, dates=False, robust=True)
+    (first, _), *_ = series.candidates()
+
+    def doubled(one: Parameter) -> Parameter:
+        return dataclasses.replace(one, value=2 * one.value) if one.learned else one
+
+    learned = map_parameters(doubled, first.model)
+    begun = first.starting_at(learned).model
+    for now, then, before in zip(*map(all_parameters, (begun, learned, first.model)), strict=True):
+        assert now.value == then.value
+        assert now.prior is before.prior

@@ -139,6 +139,23 @@ def test_a_change_of_level_becomes_an_effect(jumped, tmp_path) -> None:
     pd.testing.assert_frame_equal(again, ahead)
 
 
+def test_changes_of_slope_go_on_and_are_told() -> None:
+    bend = 1.5 * np.maximum(T - (N - 12), 0.0)
+    frame = FRAME.assign(y=SMOOTH - 25 + NOISE + bend)
+    forecaster = sg.Forecaster(changepoints=N - 12).fit(frame[:N], "t", progress=False)
+    (effect,) = forecaster.effects().itertuples()
+    assert effect.name == f"slope from {N - 12}, per unit of time"
+    assert abs(effect.effect - 1.5) < 0.3
+    ahead = forecaster.forecast(AHEAD)
+    assert np.max(np.abs(ahead["mean"] - frame.y[N:].to_numpy())) < 3
+    told = forecaster.explain().splitlines()
+    by = (N - 1) * effect.effect
+    assert told[1].startswith(
+        f"changes of slope, in {N - 1} units of time: {N - 12} by {by:+.3g} ("
+    )
+    assert told[0].startswith("trend: rises")  # to which the change of slope belongs
+
+
 def test_a_change_is_at_its_observation_whatever_the_origin() -> None:
     design = Design.of_changes(TimeAxis(False), (0.1 + 0.2,))
     np.testing.assert_array_equal(design.matrix(np.array([0.29, 0.3, 0.31]))[:, 0], [0, 1, 1])

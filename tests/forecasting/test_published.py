@@ -85,3 +85,11 @@ def test_what_was_tried() -> None:
     one, average = (run["hyperparameters"][name] for name in ("at the optimum", "Laplace"))
     assert f"{100 * average['coverage']:.1f} % instead of {100 * one['coverage']:.1f} %" in page
     assert f"MSIS of {average['msis']:.1f} instead of {one['msis']:.1f}." in page
+    before, now = (
+        run["weights"][f"the slope that {which}"]
+        for which in ("stays first, a quarter", "comes and goes first, a third")
+    )
+    mase, msis = ([one[name] for one in (before, now)] for name in ("mase", "msis"))
+    assert f"At {now['origins']} of these origins" in page
+    assert "the MASE goes from {:.2f} to {:.2f} and".format(*mase) in page
+    assert "and the MSIS from {:.1f} to {:.1f}.".format(*msis) in page

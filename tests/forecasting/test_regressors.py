@@ -338,3 +338,37 @@ def test_noise_is_the_most_probable_with_effects_integrated_out():
 
     best = np.exp(minimize_scalar(loss, bounds=(-8, 2), method="bounded").x)
     np.testing.assert_allclose(found.posterior.model.likelihood.variance.value, best, rtol=0.02)
+
+
+def test_changes_of_slope_are_columns_that_grow_from_then_on():
+    """Two dates, one of them after the data: of that only how large such changes are is known."""
+    bent = Y + 0.5 * np.maximum(T - 30, 0)
+    frame = FRAME[:N].assign(y=bent[:N])
+    dates = ["2024-03-31", pd.Timestamp("2024-04-23")]  # days 30 and 53
+    forecaster = made(frame, changepoints=dates)
+    posterior, x = forecaster.posterior, jnp.asarray(T, dtype=float)
+    grown = np.maximum(T[:, None] - [30, 53], 0) / (N - 1) * posterior.effect_deviations
+    prior = np.asarray(posterior.model.kernel(x, x)) + grown @ grown.T
+    seen = prior[:N, :N] + float(posterior.model.likelihood.variance.value) * np.eye(N)
+    level = float(posterior.model.mean.value.value)
+    cross = prior[:, :N] @ np.linalg.inv(seen)
+    found = forecaster.predict(DAYS, of="function")
+    np.testing.assert_allclose(found["mean"], level + cross @ (bent[:N] - level), atol=1e-9)
+    variance = np.diag(prior - cross @ prior[:N])
+    width = (found["upper_95"] - found["mean"]) / 1.959963984540054
+    np.testing.assert_allclose(width, np.sqrt(variance), rtol=1e-8)
+    (effect,) = forecaster.effects().itertuples()
+    assert effect.name == "slope from 2024-03-31, per day"
+    inverse = grown[:N, 0] / (N - 1) @ np.linalg.solve(seen, bent[:N] - level)
+    np.testing.assert_allclose(effect.effect, posterior.effect_deviations[0] * inverse, rtol=1e-8)
+    assert "changepoints" in forecaster.components()
+    assert "changepoints=['2024-03-31', '2024-04-23T00:00:00']" in repr(forecaster)
+
+
+def test_changepoints_are_times_of_the_data():
+    with pytest.raises(ValueError, match="changepoints must be dates"):
+        made(changepoints=[3.0])
+    with pytest.raises(ValueError, match=r"changepoints must be dates .* got None"):
+        sg.Forecaster(changepoints=[None])
+    with pytest.raises(ValueError, match="is a date, but the times are numbers"):
+        made(pd.DataFrame({"ds": T[:N], "y": Y[:N]}), "matern32(20)", changepoints="2024-03-31")

@@ -26,6 +26,7 @@ from stategp._command._options import (
     Bad,
     By,
     Cap,
+    Changepoints,
     Checkpoint,
     Coordinator,
     Data,
@@ -128,6 +129,7 @@ def fit(
     regressor: Regressors = [],  # noqa: B006
     holidays: Holidays = [],  # noqa: B006
     event: Events = [],  # noqa: B006
+    changepoint: Changepoints = [],  # noqa: B006
     floor: Floor = None,
     cap: Cap = None,
     keep_outliers: KeepOutliers = False,
@@ -177,7 +179,7 @@ def fit(
     file: Any
     table: Any
     reading = Reading(shortest, bad, filters, scratch)
-    whole = bool(by or limits or regressor or holidays or event)
+    whole = bool(by or limits or regressor or holidays or event or changepoint)
     streamed = is_streamed(data, reading, shared=distributed, needs_all=whole)
     if streamed:
         if limits:
@@ -203,6 +205,7 @@ def fit(
         regressors=regressor,
         holidays=[tuple(text.split(":", 1)) if ":" in text else text for text in holidays],
         events=[_event(text) for text in event],
+        changepoints=changepoint,
         robust=not keep_outliers,
         floor=floor,
         cap=cap,

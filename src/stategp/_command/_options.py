@@ -145,6 +145,14 @@ Events = Annotated[
         "repeated.",
     ),
 ]
+Changepoints = Annotated[
+    list[str],
+    typer.Option(
+        "--changepoint",
+        metavar="DATE",
+        help="A date at which the slope of the trend changes; may be repeated.",
+    ),
+]
 Floor = Annotated[
     float | None,
     typer.Option(metavar="Y", help="Forecasts keep above it: 0 for what cannot be negative."),

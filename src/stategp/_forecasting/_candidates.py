@@ -28,7 +28,7 @@ from stategp.kernels import (
 )
 from stategp.likelihoods import Gaussian, Likelihood
 from stategp.means import Constant, Mean
-from stategp.parameters import Parameter, fixed, parameter
+from stategp.parameters import Parameter, all_parameters, fixed, map_parameters, parameter
 from stategp.priors import LogNormal
 
 _CLOCK = ("daily", "weekly")  # these follow the clock and repeat more exactly than years do
@@ -101,6 +101,17 @@ class Candidate(NamedTuple):
     @property
     def model(self) -> GP:
         return GP(self.kernel, self.likelihood, self.mean)
+
+    def starting_at(self, learned: GP) -> "Candidate":
+        """The same with hyperparameters that start where a model of its kind has learned them."""
+        values = iter(all_parameters((learned.kernels, learned.likelihood)))
+
+        def start(parameter: Parameter) -> Parameter:
+            found = next(values)
+            return dataclasses.replace(parameter, value=found.value) if found.learned else parameter
+
+        kernel, likelihood = map_parameters(start, (self.kernel, self.likelihood))
+        return self._replace(kernel=kernel, likelihood=likelihood)
 
 
 def candidates(
@@ -206,13 +217,13 @@ def _trends(outline: Outline, change: float, most: float) -> dict[str, dict[str,
         diffusivity=_near(2 * rate * 0.01 * steepness, 2.0), damping=_near(rate, 0.7), start=wide
     )
     return {
-        "a level that changes, a slope, and deviations": {
-            "trend": line(0.05),
+        "a slope that comes and goes, and deviations": {
+            "trend": Sum(line=line(0.05), bends=damped),
             "level": level(),
             "short": short(),
         },
-        "a slope that comes and goes, and deviations": {
-            "trend": Sum(line=line(0.05), bends=damped),
+        "a level that changes, a slope, and deviations": {
+            "trend": line(0.05),
             "level": level(),
             "short": short(),
         },

@@ -20,7 +20,8 @@ _MEMORY = 40.0  # observations after which an error counts a third as much for t
 _EXPECTED = 10.0  # observations that what a model expects counts as, beside them
 _LARGEST = 4.0  # scores beyond which an error counts no more
 _NEGLIGIBLE = 0.01  # a weight
-_KEPT = 0.25  # weight of the scale that is less likely
+_KEPT = 1 / 3  # weight of the scale that is less likely
+_SHARED = 0.5  # of the weight within a scale, which all of its models share
 _ESTIMATED = 3.0  # relative growth of variances over a distance as long as the data
 
 
@@ -71,7 +72,9 @@ def _after(seen: np.ndarray, lately: float, beyond: np.ndarray) -> np.ndarray:
 
 
 def weigh(evidences: list[list[float]], best: int) -> list[tuple[float, int, int]]:
-    """The weights of models that matter, the largest first, with the numbers of scale and model.
+    """The weights of models that matter, with the numbers of scale and model.
+
+    Those of the likelier scale come first, and of these the largest.
 
     Within each scale, models have weights by how likely they make the data. Between the two that
     would decide too much: which errors grow with the level is one thing, how large the next ones
@@ -84,19 +87,19 @@ def weigh(evidences: list[list[float]], best: int) -> list[tuple[float, int, int
     found = []
     for scale, evidence in enumerate(evidences):
         shares = np.exp(np.array(evidence) - max(evidence))
-        shares = _KEPT / len(shares) * 2 + (1 - 2 * _KEPT) * shares / shares.sum()
+        shares = _SHARED / len(shares) + (1 - _SHARED) * shares / shares.sum()
         shares *= (share if scale == best else 1 - share) / shares.sum()
         found += [(float(weight), scale, number) for number, weight in enumerate(shares)]
     kept = [each for each in found if each[0] > _NEGLIGIBLE]
     total = sum(weight for weight, _, _ in kept)
-    ordered = sorted(kept, key=lambda each: -each[0])
+    ordered = sorted(kept, key=lambda each: (each[1] != best, -each[0]))
     return [(weight / total, scale, number) for weight, scale, number in ordered]
 
 
 def choose(
     series: Series, axis: TimeAxis, *, robust: bool = True, options: Any = MappingProxyType({})
 ) -> tuple[tuple[Choice, ...], Series]:
-    """The models that matter, the one with the largest weight first; and the series as they see it.
+    """The models that matter, the likeliest first; and the series as they see it.
 
     Of y and of log y the first kind of trend is fitted, of the one that makes the data likelier the
     others too. Where the likelier of the first two finds outliers, all is repeated with little
@@ -104,12 +107,20 @@ def choose(
     those of every search for hyperparameters.
     """
 
-    def search(candidate: Candidate, series: Series) -> Learned:
+    def search(candidate: Candidate, series: Series, before: Learned | None = None) -> Learned:
+        if before is not None and math.isfinite(before.evidence):
+            candidate = candidate.starting_at(before.posterior.model)
         return learn(candidate, series, **options)
 
+    def again(scale: Scale) -> Learned | None:
+        """What the first model on a scale has learned of the series as it was seen before."""
+        firsts = [models[0] for models in fitted]
+        return next((one for one in firsts if one.candidate.scale == scale), None)
+
+    fitted: list[list[Learned]] = []
     for turn in range(_TURNS):
         scales = series.candidates()
-        fitted = [[search(scale[0], series)] for scale in scales]
+        fitted = [[search(scale[0], series, again(scale[0].scale))] for scale in scales]
         best = int(np.argmax([models[0].evidence for models in fitted]))
         likelier = fitted[best][0]
         doubting = series.surprised(likelier.expected, likelier.scores) if robust else series
@@ -119,12 +130,12 @@ def choose(
     changed = with_changes(series, axis)
     if changed is not series:
         changing = changed.candidates()
-        again = search(changing[best][0], changed)
-        if again.evidence - surprise(changed) > likelier.evidence:
+        knowing = search(changing[best][0], changed, likelier)
+        if knowing.evidence - surprise(changed) > likelier.evidence:
             series, scales = changed, changing
             fitted = [
-                [again if number == best else search(scale[0], series)]
-                for number, scale in enumerate(scales)
+                [knowing if at == best else search(scale[0], series, again(scale[0].scale))]
+                for at, scale in enumerate(scales)
             ]
     fitted[best] += [search(other, series) for other in scales[best][1:]]
     chosen = []

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stategp._forecasting._design import Design
+from stategp._forecasting._design import SLOPES, Design
 
 _SMOOTH, _NOISE = 7, 0.1  # degree of a first smooth curve, and the share of noise then
 _SPREAD = 1.0  # of the prior of a size that is learned, in logarithms
@@ -50,11 +50,12 @@ def with_learned_sizes(
 ) -> Coefficients:
     """β, where effects of which there are several alike have the most probable size.
 
-    These are all occasions together, and the coefficients of each smooth effect.
+    These are all occasions together, all changes of slope together, and the coefficients of each
+    smooth effect.
     """
     groups = np.array([column.group for column in design.columns])
     smooth = [number for number, e in enumerate(design.effects) if e.kind == "smooth"]
-    for group in [*smooth, -1]:
+    for group in [*smooth, -1, SLOPES]:
         inside = groups == group
         if not np.any(H[inside]):  # nothing is known of it
             continue

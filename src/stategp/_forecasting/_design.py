@@ -3,7 +3,8 @@
 Every effect is linear in its coefficients. A linear effect has a column for each lag, an occasion a
 column that is one on its days. An effect that varies with a season has its columns again, times the
 waves of the season. A smooth effect is a Gaussian process of the value, through its
-values at some knots; its columns are such that the coefficients are independent a priori.
+values at some knots; its columns are such that the coefficients are independent a priori. A change
+of level has a column that is one from then on, a change of slope one that grows from then on.
 """
 
 import dataclasses
@@ -22,6 +23,8 @@ _STEPS = 2.0  # between knots that its lengthscale has, at least
 _WAVES = 2  # over which an effect varies with a season
 _ROUNDED = 1e-12  # relative: times go to another origin and back
 CHANGES = "changes"  # the component of changes of level
+BENDS = "changepoints"  # that of changes of slope
+SLOPES = -3  # their group
 _CLOSE = 1e-6  # of the shortest step: times that differ by less are the same
 
 
@@ -29,7 +32,7 @@ class Column(NamedTuple):
     """A column: the component that it belongs to, its name, and the number of its group.
 
     The coefficients of a group are of one size; that of group −1 is learned, for occasions. Those
-    of group −2 are changes of level.
+    of group −2 are changes of level, those of group −3 of slope, whose size is learned, too.
     """
 
     component: str
@@ -74,6 +77,8 @@ class Design:
     times: np.ndarray  # at which values of regressors are known, in order, as numbers
     values: np.ndarray  # a row for each time, a column for each effect; NaN is unknown
     changes: tuple[float, ...] = ()  # times from which on the level is another, as numbers
+    bends: tuple[float, ...] = ()  # times from which on the slope is another
+    unit: float = 1.0  # of time, in which slopes are measured
 
     @staticmethod
     def of_changes(axis: TimeAxis, changes: tuple[float, ...]) -> "Design":
@@ -95,6 +100,10 @@ class Design:
             _scaling(effect, values[seen, number]) for number, effect in enumerate(effects)
         )
         return dataclasses.replace(nothing.knowing(x, values), scalings=scalings)
+
+    def bending(self, times: tuple[float, ...], x: np.ndarray) -> "Design":
+        """With changes of slope, measured over the time that the observations at x span."""
+        return dataclasses.replace(self, bends=times, unit=float(np.ptp(x)) or 1.0)
 
     def knowing(self, x: np.ndarray, values: np.ndarray) -> "Design":
         """With further values, which replace those known at the same times."""
@@ -146,8 +155,16 @@ class Design:
                     varying = Column(effect.column, f"{name}, over {effect.season}", group)
                     columns += [varying] * (2 * _WAVES * scaling.width)
         days = (Column(day.component, day.name, -1) for day in self.occasions)
-        shown = (shown_time(time, self.axis) for time in self.changes)
-        return (*columns, *days, *(Column(CHANGES, f"level from {time}", -2) for time in shown))
+        per = "per day" if self.axis.dates else "per unit of time"
+        levels, slopes = (
+            [shown_time(time, self.axis) for time in times] for times in (self.changes, self.bends)
+        )
+        return (
+            *columns,
+            *days,
+            *(Column(CHANGES, f"level from {time}", -2) for time in levels),
+            *(Column(BENDS, f"slope from {time}, {per}", SLOPES) for time in slopes),
+        )
 
     def matrix(self, x: np.ndarray) -> np.ndarray:
         """The columns at any times; between those known, regressors are interpolated."""
@@ -165,6 +182,7 @@ class Design:
             parts += [np.isin(days, day.days)[:, None].astype(float) for day in self.occasions]
         since = [time - _ROUNDED * (1 + abs(time)) for time in self.changes]
         parts += [(x >= time)[:, None].astype(float) for time in since]
+        parts += [np.maximum(x - time, 0.0)[:, None] / self.unit for time in self.bends]
         return np.concatenate(parts, axis=1)
 
     def _waves(self, x: np.ndarray, season: Any) -> list[np.ndarray]:

@@ -1,12 +1,13 @@
-"""What a series may depend on beside time, as users write it: columns, holidays, events."""
+"""What a series may depend on beside time, as users write it: columns, holidays, events, bends."""
 
 import dataclasses
+import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from stategp._arguments import as_whole, positive_number
+from stategp._arguments import as_number, as_whole, positive_number
 from stategp._forecasting._instants import read_times
 
 KINDS = ("linear", "smooth")
@@ -155,6 +156,26 @@ def as_events(events: Any) -> tuple[Event, ...]:
         'events must be sg.Event, a list of them, or dates by name ({"sale": ["2025-03-01"]}); '
         f"got {events!r}"
     )
+
+
+def as_changepoints(changepoints: Any) -> tuple[str | float, ...]:
+    """Times at which the slope of the trend changes, as they were given: texts or numbers."""
+    if changepoints is None:
+        return ()
+    alone = isinstance(changepoints, str | datetime.date | np.datetime64)
+    several = [changepoints] if alone or as_number(changepoints) is not None else changepoints
+    found: list[str | float] = []
+    for one in several:
+        number = as_number(one)
+        if isinstance(one, datetime.date | np.datetime64):
+            one = one.isoformat() if isinstance(one, datetime.date) else str(one)
+        if not isinstance(one, str) and (number is None or not np.isfinite(number)):
+            raise ValueError(
+                'changepoints must be dates (["2025-03-01"]), or numbers if times are numbers; '
+                f"got {one!r} among them"
+            )
+        found.append(one if isinstance(one, str) else float(one))
+    return tuple(dict.fromkeys(found))
 
 
 def _all_texts(values: Sequence[Any]) -> bool:

@@ -11,6 +11,7 @@ from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._candidates import Season
 from stategp._forecasting._changes import Change
 from stategp._forecasting._choosing import Choice
+from stategp._forecasting._design import SLOPES
 from stategp._forecasting._filtering import emission_of
 from stategp._forecasting._learning import Series, noise_of
 from stategp._forecasting._regression_posterior import RegressionPosterior
@@ -67,6 +68,7 @@ def findings(choices: tuple[Choice, ...], series: Series, axis: TimeAxis) -> lis
         *parts_at_data(first.posterior), first.posterior, first.scale, float(series.cleaned[-1])
     )
     told = [_trend(parts, axis, float(np.std(first.scale.forward(series.cleaned))))]
+    told += _bends(parts, axis)
     pattern = series.outline.pattern
     for season in series.outline.seasons:
         within = pattern is not None and season.period < pattern.period  # what changes of it
@@ -114,7 +116,7 @@ def _reading(posterior: Posterior, names: tuple[str, ...]) -> np.ndarray:
 def deviation_of_change(
     posterior: Posterior, names: tuple[str, ...], first: int, last: int
 ) -> float:
-    """Of the sum of some components, from one state at an observation to a later one.
+    """Of the sum of some components, and of changes of slope, from one state to a later one.
 
     Cov(u_first, u_last) is the product of Cov(u_k−1, u_k) Cov(u_k)⁻¹ between the two.
     """
@@ -129,9 +131,18 @@ def deviation_of_change(
         together = step[:dim, dim:] @ (inverse @ together)
     variance -= 2 * float(read @ together)
     if isinstance(posterior, RegressionPosterior):
-        moved = (posterior.responses[:, last] - posterior.responses[:, first]) @ read
+        grown = _growth(posterior)
+        moved = grown[:, last] - grown[:, first]
+        moved -= (posterior.responses[:, last] - posterior.responses[:, first]) @ read
         variance += float(moved @ posterior.effect_covariance @ moved)
     return float(np.sqrt(max(variance, 0.0)))
+
+
+def _growth(posterior: RegressionPosterior) -> np.ndarray:
+    """The columns of changes of slope, a row for each coefficient: what each adds at the states."""
+    x = np.asarray(posterior.relative_inducing) + float(posterior.data.origin)
+    slopes = np.array([column.group == SLOPES for column in posterior.design.columns], dtype=bool)
+    return np.where(slopes, posterior.design.matrix(x), 0.0).T
 
 
 def _deviations(posterior: Posterior, name: str, states: np.ndarray) -> np.ndarray:
@@ -176,9 +187,9 @@ def changes_in_words(found: list[Change], series: Series, axis: TimeAxis) -> str
 
 def _trend(parts: _Parts, axis: TimeAxis, deviation: float) -> str:
     trend = sum((parts.values[name] for name in _TREND if name in parts.values), np.zeros(1))
-    x, span = parts.x, float(np.ptp(parts.x))
-    fitting = [(name, length) for name, length in _OVER.items() if span >= 1.5 * length]
-    name, length = fitting[0] if axis.dates and fitting else ("", span)
+    if isinstance(parts.posterior, RegressionPosterior):
+        trend = trend + parts.posterior.effect_mean @ _growth(parts.posterior)
+    x, (name, length) = parts.x, _lately(parts.x, axis)
     before = float(np.interp(x[-1] - length, x, trend))
     moved = float(trend[-1]) - before
     over = f"over the last {name}" if name else "over all of the data"
@@ -190,6 +201,33 @@ def _trend(parts: _Parts, axis: TimeAxis, deviation: float) -> str:
     sure = between if abs(moved) > _WIDTH * spread else f"not sure: {between}"
     how = "rises" if moved > 0 else "falls"
     return f"trend: {how} by {parts.size(moved, sign='')} {over} ({sure})"
+
+
+def _lately(x: np.ndarray, axis: TimeAxis) -> tuple[str, float]:
+    """The longest usual stretch of time that the data have one and a half of; or all of it."""
+    span = float(np.ptp(x))
+    fitting = [(name, length) for name, length in _OVER.items() if span >= 1.5 * length]
+    return fitting[0] if axis.dates and fitting else ("", span)
+
+
+def _bends(parts: _Parts, axis: TimeAxis) -> list[str]:
+    """By how much slopes changed at the dates given, where the data show it."""
+    posterior = parts.posterior
+    if not isinstance(posterior, RegressionPosterior) or not posterior.design.bends:
+        return []
+    design, last = posterior.design, float(parts.x[-1])
+    name, length = _lately(parts.x, axis)
+    shown = []
+    for number, time in enumerate(design.bends, len(design.columns) - len(design.bends)):
+        if time >= last:
+            continue
+        scaled = length / design.unit
+        amount = scaled * float(posterior.effect_mean[number])
+        deviation = scaled * float(np.sqrt(posterior.effect_covariance[number, number]))
+        between = parts.between(amount, deviation)
+        shown.append(f"{shown_time(time, axis)} by {parts.size(amount)} ({between})")
+    over = f"in a {name}" if name else f"in {length:.4g} units of time"
+    return [f"changes of slope, {over}: {', '.join(shown)}"] if shown else []
 
 
 def _season(season: Season, component: str, parts: _Parts, axis: TimeAxis) -> str:

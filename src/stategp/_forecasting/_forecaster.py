@@ -19,7 +19,13 @@ from stategp._forecasting._answers import (
 )
 from stategp._forecasting._cautions import caution_of_scores, warn_of_horizon
 from stategp._forecasting._choosing import draw, refuse_extras
-from stategp._forecasting._effects import as_effects, as_events, as_holidays, written
+from stategp._forecasting._effects import (
+    as_changepoints,
+    as_effects,
+    as_events,
+    as_holidays,
+    written,
+)
 from stategp._forecasting._fitted import Fitted
 from stategp._forecasting._frames import (
     as_frame,
@@ -74,6 +80,8 @@ class Forecaster(Pictured):
         robust: whether outliers are found and get little weight, where models are compared.
         floor, cap: limits that forecasts keep: `floor=0` for what cannot be negative, both for
             growth that saturates.
+        changepoints: dates (numbers, if times are numbers) at which the slope of the trend changes;
+            by how much is learned.
 
     >>> import numpy as np, pandas as pd, stategp as sg
     >>> days, t = pd.date_range("2024-01-01", periods=60), np.arange(60)
@@ -93,6 +101,7 @@ class Forecaster(Pictured):
     robust: bool = True
     floor: Any = None
     cap: Any = None
+    changepoints: Any = None
     fitted: Fitted | None = None
     panel: Panel | None = None  # of many series, instead
     joint: Joint | None = None  # of several targets together, instead
@@ -102,6 +111,7 @@ class Forecaster(Pictured):
         self.regressors = as_effects(self.regressors)
         self.holidays = as_holidays(self.holidays)
         self.events = as_events(self.events)
+        self.changepoints = as_changepoints(self.changepoints)
         if self._limited:
             limits = Bounded(self.floor, self.cap)  # which says what is wrong with them
             self.floor, self.cap = limits.floor, limits.cap
@@ -295,12 +305,13 @@ class Forecaster(Pictured):
             return repr(kernel)
 
     def effects(self, *, level: float = 0.95) -> Any:
-        """A frame with the effect of each regressor, holiday and event, and its interval.
+        """A frame with the effect of each regressor, holiday, event and changepoint.
 
         The effect of a column is that of one unit of it, in the unit of the target (before the
         link, if observations are not Gaussian); that of a holiday or event, the effect of the day,
         if such a day is in the data. A smooth effect is given at three values of the column; of one
-        that varies with a season, the average.
+        that varies with a season, the average. Of a changepoint, the change of slope is given, per
+        day where times are dates. `lower` and `upper` are an interval with the probability `level`.
         """
         fitted = self._fitted
         columns = effect_rows(fitted.posterior, as_levels(level)[0])
@@ -526,7 +537,7 @@ class Forecaster(Pictured):
         for name in ("floor", "cap"):
             if getattr(self, name) is not None:
                 shown.append(f"{name}={getattr(self, name):g}")
-        for name in ("regressors", "holidays", "events"):
+        for name in ("regressors", "holidays", "events", "changepoints"):
             if getattr(self, name):
                 shown.append(f"{name}={written(getattr(self, name))}")
         return f"Forecaster({', '.join(shown)})"

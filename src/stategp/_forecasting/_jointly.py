@@ -196,7 +196,8 @@ def _as_shared(joint: Any, targets: int) -> int:
 
 def _refuse(asked: Any, wish: Wish) -> None:
     """What targets fitted together cannot have yet."""
-    given = [name for name in ("regressors", "holidays", "events") if getattr(asked, name)]
+    effects = ("regressors", "holidays", "events", "changepoints")
+    given = [name for name in effects if getattr(asked, name)]
     given += [name for name in ("floor", "cap") if getattr(asked, name) is not None]
     given += [what for what, column in wish.columns.items() if column and what != "weights"]
     given += ["limits"] * (wish.limits is not None)

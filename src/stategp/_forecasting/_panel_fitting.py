@@ -107,7 +107,8 @@ class PanelFit:
         asked = self.forecaster
         extras = any(name != "weights" and c for name, c in self.wish.columns.items())
         limits = asked.floor is not None or asked.cap is not None
-        plain = not any((asked.regressors, asked.holidays, asked.events, extras, limits))
+        effects = asked.regressors, asked.holidays, asked.events, asked.changepoints
+        plain = not any((*effects, extras, limits))
         left: list[int] = good
         if plain and asked.kernel is None and not self.wish.options:
             together = self._compare([number for number in good if self._chooses(number)])

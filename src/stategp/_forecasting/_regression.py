@@ -21,7 +21,7 @@ import numpy as np
 from stategp._data import Observations, distinct_inputs, observe
 from stategp._fitting import NotConvergedWarning, condition, fit
 from stategp._forecasting._coefficients import Coefficients, with_learned_sizes
-from stategp._forecasting._design import Design, nearest
+from stategp._forecasting._design import SLOPES, Design, nearest
 from stategp._forecasting._determinants import penalty_slopes
 from stategp._forecasting._filtering import emission_of, mean_at, respond
 from stategp._forecasting._regression_posterior import RegressionPosterior, pairs_of
@@ -36,6 +36,7 @@ from stategp.parameters import Parameter, map_parameters
 
 _TURNS = 6
 _SHORT = 0.005  # nats of the slopes that the last turn may not have seen
+_STEEP = 3.0  # standard deviations of f that a change of slope adds over all of the data
 _MOVED = 0.1  # standard deviations that coefficients may still move in the last turn
 
 
@@ -102,26 +103,25 @@ def without_effects(model: GP) -> GP:
 def _check(model: GP, inducing: Any, checkpoint: Any) -> None:
     if checkpoint is not None:
         raise ValueError(
-            "a fit with regressors, holidays or events is many short ones and keeps no "
-            "checkpoint: leave checkpoint out"
+            "a fit with regressors, holidays, events or changepoints is many short ones and keeps "
+            "no checkpoint: leave checkpoint out"
         )
     if len(model.kernels) > 1:
         raise ValueError(
-            "regressors, holidays and events need a likelihood with one latent function, not "
-            f"{type(model.likelihood).__name__}"
+            "regressors, holidays, events and changepoints need a likelihood with one latent "
+            f"function, not {type(model.likelihood).__name__}"
         )
     if not isinstance(inducing, str) or inducing not in ("auto", "data"):
         raise ValueError(
-            "with regressors, holidays or events there is an inducing point at every observation: "
-            f"leave inducing out, or give 'data'; got {inducing!r}"
+            "with regressors, holidays, events or changepoints there is an inducing point at every "
+            f"observation: leave inducing out, or give 'data'; got {inducing!r}"
         )
 
 
 def expected_sizes(design: Design) -> np.ndarray:
     """The standard deviation of every coefficient a priori, in units of that of f."""
-    scales = [effect.scale for effect in design.effects]
-    columns = design.columns
-    return np.array([scales[column.group] if column.group >= 0 else 1.0 for column in columns])
+    scales = dict(enumerate(effect.scale for effect in design.effects)) | {SLOPES: _STEEP}
+    return np.array([scales.get(column.group, 1.0) for column in design.columns])
 
 
 class Found(NamedTuple):

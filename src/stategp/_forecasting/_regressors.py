@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._calendar import occasions_of
-from stategp._forecasting._design import Design
+from stategp._forecasting._design import SLOPES, Design
 from stategp._forecasting._effects import Effect, Event, Holidays
 from stategp._forecasting._frames import as_frame, is_frame, number_column, time_column
 from stategp._forecasting._regression_posterior import RegressionPosterior
@@ -22,7 +22,9 @@ _SHARES = (0.1, 0.5, 0.9)  # of the values of a column, at which its smooth effe
 
 
 def make_design(
-    asked: tuple[tuple[Effect, ...], tuple[Holidays, ...], tuple[Event, ...]],
+    asked: tuple[
+        tuple[Effect, ...], tuple[Holidays, ...], tuple[Event, ...], tuple[str | float, ...]
+    ],
     table: Any,
     axis: TimeAxis,
     rows: tuple[np.ndarray, np.ndarray],
@@ -32,10 +34,10 @@ def make_design(
 
     Rows before the first lag are not: what acted there is unknown.
     """
-    effects, holidays, events = asked
+    effects, holidays, events, changepoints = asked
     x, y = rows
     seen = np.isfinite(y)
-    if not (effects or holidays or events):
+    if not any(asked):
         return None, seen
     _check_days(axis, x[seen], holidays, events)
     years = _years(x[seen], axis) if holidays else (0, 0)
@@ -50,6 +52,7 @@ def make_design(
                 f"{target!r} is given ({int(empty.sum())} such rows): fill it in, or drop the rows"
             )
     design = Design.of(axis, effects, occasions_of(holidays, events, years), (x, values), seen)
+    design = design.bending(_bends(changepoints, axis), x[seen])
     for missing in design.unknown(x[seen]).values():
         seen = seen & ~np.isin(x, missing)
     if not seen.any():
@@ -68,6 +71,19 @@ def _check_days(
             f"holidays are effects of single days, but the data have a row every {spacing:g} days; "
             "give a column with the number of holidays in each as a regressor"
         )
+
+
+def _bends(changepoints: tuple[str | float, ...], axis: TimeAxis) -> tuple[float, ...]:
+    """The times at which slopes change, as numbers, in order."""
+    found = set()
+    for one in changepoints:
+        time = axis.date(one) if isinstance(one, str) or axis.dates else one
+        if time is None:
+            raise ValueError(
+                f"changepoints must be dates, as the times are ('2025-03-01'); got {one!r}"
+            )
+        found.add(float(time))
+    return tuple(sorted(found))
 
 
 def _years(x: np.ndarray, axis: TimeAxis) -> tuple[int, int]:
@@ -155,7 +171,9 @@ def _varies(design: Design, column: int, group: int) -> bool:
 def effect_rows(posterior: Posterior, level: float) -> dict[str, np.ndarray]:
     """Each effect: of a day, of one unit of a column, or of a value of it if it is smooth."""
     if not isinstance(posterior, RegressionPosterior):
-        raise ValueError("this Forecaster was fitted without regressors, holidays and events")
+        raise ValueError(
+            "this Forecaster was fitted without regressors, holidays, events and changepoints"
+        )
     design = posterior.design
     names: list[str] = []
     rows: list[np.ndarray] = []
@@ -179,7 +197,7 @@ def effect_rows(posterior: Posterior, level: float) -> dict[str, np.ndarray]:
     for at in range(column, len(design.columns)):
         if np.any(posterior.responses[at] != 0):  # else nothing is known but the prior
             names.append(design.columns[at].name)
-            rows.append(units[at])
+            rows.append(units[at] / (design.unit if design.columns[at].group == SLOPES else 1.0))
     matrix = np.stack(rows) if rows else units[:0]
     mean = matrix @ posterior.effect_mean
     variance = np.sum((matrix @ posterior.effect_covariance) * matrix, axis=1)

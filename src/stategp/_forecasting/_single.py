@@ -73,7 +73,7 @@ def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:
     refuse_beyond(y, asked.floor, asked.cap, name)
     extra = extra_values(likelihood, len(y), values, needed=np.isfinite(y))
     check_support(likelihood, name, y, extra)
-    effects = asked.regressors, asked.holidays, asked.events
+    effects = asked.regressors, asked.holidays, asked.events, asked.changepoints
     design, seen = make_design(effects, table, axis, (x, y), target)
     dated = {} if wish.date_format is None else {"date_format": wish.date_format}
     shown = {"limits": tuple(map(limits.get, LIMITS))} if limits else {}
@@ -105,8 +105,8 @@ def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:
 
 def fit_stream(asked: Any, stream: Stream, wish: Wish) -> Fitted:
     """What a forecaster learns from files that are read once."""
-    if asked.regressors or asked.holidays or asked.events:
-        raise ValueError("a stream is read without regressors, holidays and events")
+    if asked.regressors or asked.holidays or asked.events or asked.changepoints:
+        raise ValueError("a stream is read without regressors, holidays, events and changepoints")
     if asked.floor is not None or asked.cap is not None:
         raise ValueError("a stream is summed up on the scale of y: leave floor and cap out")
     read = wish.columns | {"date_format": wish.date_format}
