@@ -61,7 +61,7 @@ class Sight:
     """
 
     def __init__(self, data: Observations, inducing: Float[Array, " states"], few: int = FEW):
-        self.data, self.inducing, self.few = data, np.asarray(inducing), few
+        self.data, self.inducing, self.few = data.at_hand, np.asarray(inducing), few
         self.view: View | None = None
         self.guess: Array = on_device(np.zeros(()))
         self.waves = NO_WAVES  # what the view knows in closed form

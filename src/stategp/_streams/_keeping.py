@@ -62,7 +62,7 @@ class _Keeping:
         """Look at the first rows; the width that would suit them, 0 if there are none."""
         self.store = Store(2 + sum(self.own), folder, expected)
         for columns, seen in batches:
-            checked = _checked(columns, self.roles, self.likelihood)
+            checked = checked_rows(columns, self.roles, self.likelihood)
             watch(seen)
             if len(checked[0]):
                 self.held = checked
@@ -75,7 +75,7 @@ class _Keeping:
             self._add(*self.held)
             self.held = None
         for columns, seen in batches:
-            self._add(*_checked(columns, self.roles, self.likelihood))
+            self._add(*checked_rows(columns, self.roles, self.likelihood))
             watch(seen)
         sample = self.sample
         totals = np.array([sample.rows, sample.digest, self.store.rows])
@@ -141,7 +141,7 @@ def _extra_of(roles: Roles, likelihood: Likelihood) -> str | float | None:
     return roles.extras.get(likelihood.extra or "")
 
 
-def _checked(columns: Columns, roles: Roles, likelihood: Likelihood) -> list[np.ndarray]:
+def checked_rows(columns: Columns, roles: Roles, likelihood: Likelihood) -> list[np.ndarray]:
     """x, y, what is read beside it, and weights, of the rows that count."""
 
     def values(name: Any) -> Any:
