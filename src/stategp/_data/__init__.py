@@ -11,6 +11,7 @@ from stategp._data._growing import (
     observe_more,
     summarise_more,
 )
+from stategp._data._merging import merge, merged, repeat
 from stategp._data._observations import (
     AtInducing,
     Column,
@@ -112,6 +113,8 @@ __all__ = [
     "inputs_as_given",
     "learns",
     "make_stretches",
+    "merge",
+    "merged",
     "more_inducing",
     "numbers",
     "observation_weights",
@@ -130,6 +133,7 @@ __all__ = [
     "place_inducing",
     "pool",
     "relative_inputs",
+    "repeat",
     "seen_together",
     "summable",
     "summarise_columns",

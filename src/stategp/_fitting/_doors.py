@@ -67,7 +67,7 @@ def observations(
                 return as_read
         stretches = stated or _stretches_for(model, *x.ends())
         if draws is not None or not x.sums_suffice(model.likelihood):
-            return x.stored(model.likelihood, stretches, show)
+            return x.stored(model.likelihood, stretches, show, single=draws is not None)
         x = x.summary(model.likelihood, stretches=stretches, progress=show)
     return Summarised.of(x)
 

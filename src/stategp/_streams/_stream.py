@@ -126,17 +126,24 @@ class Stream:
             return True
         return not likelihood.variance.learned and float(likelihood.variance) == 0
 
-    def stored(self, likelihood: Likelihood, stretches: Stretches, progress: Any = None) -> Stored:
-        """All rows, on disk; the caller gives the disk back (`released`).
+    def stored(
+        self,
+        likelihood: Likelihood,
+        stretches: Stretches,
+        progress: Any = None,
+        *,
+        single: bool = False,
+    ) -> Stored:
+        """All rows, on disk; the caller gives the disk back (`close`).
 
-        Several processes keep their share each.
+        Several processes keep their share each. `single`: they will be asked for one by one.
         """
         self._begin(likelihood)
         watch = Watch(self._rows, Progress.of(progress))
         rows = self._rows()
         where = self._scratch, None if rows is None else rows // own_share().every
         with contextlib.closing(ahead(self._gathered(likelihood))) as batches:
-            return keep(batches, self._roles, likelihood, stretches, *where, watch)
+            return keep(batches, self._roles, likelihood, stretches, *where, watch, single=single)
 
     def drawn(
         self,
