@@ -20,7 +20,7 @@ from stategp._data import SAMPLED, Drawn, Occupied, Stretches
 from stategp._streams._sources import Pieces
 
 FEW = 2**20  # rows that are rather read all, and kept
-FIRST = 16  # row groups that are read before the first step
+FIRST = 8  # row groups that are read before the first step
 _SLOTS = 1024  # row groups that are held at most
 _HELD = 2**21  # and rows of them
 _GOLDEN = (math.sqrt(5) - 1) / 2  # whose multiples are spread evenly, however many there are
