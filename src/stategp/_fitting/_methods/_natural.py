@@ -122,6 +122,6 @@ class Natural(Collapsing):
         self, model: GP, task: SeriesTask, state: Settling, result: FitResult | None
     ) -> Posterior:
         q = state.q
-        close = bool(state.moved <= CLOSE * task.data.total)
+        close = float(state.moved) <= CLOSE * float(task.data.total)
         settled = model.likelihood.conjugate or (type(self) is Natural and close)
         return task.posterior(model, q.sites, q.marginals, q.elbo, result, settled=settled)
