@@ -1,8 +1,9 @@
 """What a fit costs, by formulas, beside what was measured: `python -m benchmarks.cost_model`.
 
-Rates are taken from some of the stored runs (docs/stream-run.json, gpu-run.json, chain-run.json,
-many-run.json), and the formulas checked against the others. What they predict for sizes that nobody
-has measured is marked as prediction. `--store` writes both tables to docs/scaling.md.
+Rates are taken from some of the stored runs (docs/stream-run.json, processes-run.json,
+gpu-run.json, chain-run.json, growing-run.json, many-run.json), and the formulas checked against the
+others. What they predict for sizes that nobody has measured is marked as prediction. `--store`
+writes both tables to docs/scaling.md.
 """
 
 import argparse
@@ -46,9 +47,14 @@ def summary_bytes(stretches: int, likelihood: str) -> int:
     return NUMBER * numbers * stretches
 
 
-def reading_seconds(rows: float, seconds_per_row: float, processes: int = 1) -> float:
-    """Every row is read once, by one of the processes."""
-    return rows * seconds_per_row / processes
+def reading_seconds(
+    rows: float, core_seconds_per_row: float, cores: int, starting: float = 0.0
+) -> float:
+    """Every row is read once, by one of the processes, which decode and sum up side by side.
+
+    A process that reads its first file imports pyarrow and touches its memory for the first time.
+    """
+    return starting + rows * core_seconds_per_row / cores
 
 
 def exchanged_bytes(processes: int, stretches: int, likelihood: str) -> int:
@@ -78,13 +84,16 @@ STRETCHES = 4000  # of the stored streams: a range of 1000, the shortest lengths
 
 def rates() -> dict[str, float]:
     """Seconds for each row that is read, and for each observation of a pass on a GPU."""
-    _, many = load("stream")["runs"]
+    run = load("stream")
+    few, many = (one[0] for one in run["runs"])
+    per_row = (many["read_seconds"] - few["read_seconds"]) / (many["rows"] - few["rows"])
     gaussian = next(r for r in load("gpu")["results"] if r["likelihood"] == "gaussian")["works"]
     step, sums = gaussian["rows"]["natural step"], gaussian["sums"]["natural step"]
     return {
-        "row": many[0]["read_seconds"] / many[0]["rows"],
-        "file_bytes": many[0]["file_bytes"] / many[0]["rows"],
-        "fit": many[0]["seconds"] - many[0]["read_seconds"],
+        "row": run["cores"] * per_row,
+        "starting": max(few["read_seconds"] - few["rows"] * per_row, 0.0),
+        "file_bytes": many["file_bytes"] / many["rows"],
+        "fit": many["seconds"] - many["read_seconds"],
         "pass": (step["seconds"] - sums["seconds"]) / 1e8,
         "chain": sums["seconds"],
     }
@@ -92,17 +101,27 @@ def rates() -> dict[str, float]:
 
 def checks() -> list[Check]:
     """Formulas with the rates of one run, beside other runs."""
-    rate, (few, many) = rates(), load("stream")["runs"]
+    return [*_of_streams(), *_of_processes(), *_of_series()]
+
+
+def _of_streams() -> list[Check]:
+    """Rates of 10⁸ rows, and of Gaussian ones on a GPU, for others."""
+    rate, run = rates(), load("stream")
+    few, many = run["runs"]
     found = []
-    for run in many:
-        kind = run["likelihood"]
+    for one in many:
+        kind = one["likelihood"]
         size = summary_bytes(STRETCHES, kind)
-        found.append(Check(f"sums of {kind} rows", size, run["summary_bytes"], "bytes"))
-    reading = reading_seconds(few[0]["rows"], rate["row"])
-    found.append(Check("reading 10⁷ rows", reading, few[0]["read_seconds"], "s"))
+        found.append(Check(f"sums of {kind} rows", size, one["summary_bytes"], "bytes"))
+    (counts,) = (one for one in many if one["likelihood"] == "poisson")
+    (fewer,) = (one for one in few if one["likelihood"] == "poisson")
+    starting = rate["starting"]
+    per_count = run["cores"] * (counts["read_seconds"] - starting) / counts["rows"]
+    reading = reading_seconds(fewer["rows"], per_count, run["cores"], starting)
+    found.append(Check("reading 10⁷ counts", reading, fewer["read_seconds"], "s"))
     fit = few[0]["seconds"] - few[0]["read_seconds"]
     found.append(Check("fitting the sums of 10⁷ rows", rate["fit"], fit, "s"))
-    peaks = [run["peak_bytes"] for run in (few[0], many[0])]
+    peaks = [one["peak_bytes"] for one in (few[0], many[0])]
     found.append(Check("peak of memory, 10⁸ rows for 10⁷", peaks[0], peaks[1], "bytes"))
     for result in load("gpu")["results"]:
         if result["likelihood"] == "poisson":
@@ -110,6 +129,61 @@ def checks() -> list[Check]:
             said = rate["chain"] + rate["pass"] * result["n"]
             found.append(Check("a step that passes over 10⁸ counts, H200", said, step, "s"))
     return found
+
+
+def _of_processes() -> list[Check]:
+    """Reading by the rate of streams; passes by that of two processes, which have a core each."""
+    rate, run = rates(), load("processes")
+    by_case = {(one["processes"], one["devices"]): one for one in run["runs"]}
+    found = []
+    for count in (1, 2, 4):
+        one, cores = by_case[count, 1], min(count, run["cores"])
+        said = reading_seconds(one["rows"], rate["row"], cores)
+        what = f"reading 2·10⁶ rows again, {_processes(count)} on {_cores(cores)}"
+        found.append(Check(what, said, one["read_seconds"], "s"))
+    two = by_case[2, 1]
+    for key, where in (("disk_pass_seconds", "on disk"), ("memory_pass_seconds", "in memory")):
+        for case, who in (((4, 1), _processes(4)), ((1, 2), "1 process with 2 devices")):
+            what = f"a pass over 2·10⁶ rows {where}, {who} on {_cores(2)}"
+            found.append(Check(what, two[key], by_case[case][key], "s"))
+    return found
+
+
+def _of_series() -> list[Check]:
+    """Few observations for more of them, and many series for others."""
+    growing, many = load("growing"), load("many")
+    found = []
+    for name in dict.fromkeys(row["stream"] for row in growing["streams"]):
+        first, *_, last = (row for row in growing["streams"] if row["stream"] == name)
+        said, measured = (1e-6 * row["cpu_microseconds"] for row in (first, last))
+        what = f"an observation of a stream after {last['observations']:,}, {name}"
+        found.append(Check(what, said, measured, "s"))
+    for likelihood in ("gaussian", "poisson"):
+        small, mid, large = (
+            next(
+                row
+                for row in growing["updates"]
+                if (row["likelihood"], row["observations"]) == (likelihood, count)
+            )
+            for count in (1_000, 10**5, 10**6)
+        )
+        chain = small["condition"] * mid["states"] / small["states"]
+        said = chain + (large["condition"] - chain) * mid["observations"] / large["observations"]
+        what = f"`condition` on 10⁵ {likelihood} observations"
+        found.append(Check(what, said, mid["condition"], "s"))
+    job, weekly = many["matern32"], many["m4_weekly"]
+    said = job["seconds"] / (job["series"] * job["length"]) * weekly["observations"]
+    what = f"M4's {weekly['series']} weekly series"
+    found.append(Check(what, said, weekly["fit_many_seconds"], "s"))
+    return found
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"
+
+
+def _cores(count: int) -> str:
+    return "1 core" if count == 1 else f"{count} cores"
 
 
 def evaluations() -> float:
@@ -129,7 +203,7 @@ def evaluations() -> float:
 def predictions() -> list[tuple[str, str]]:
     """For 10¹¹ rows and 64 GPUs, each with a process of two cores; nobody has measured this."""
     rate, rows, gpus = rates(), 1e11, 64
-    reading = reading_seconds(rows, rate["row"], gpus)
+    reading = reading_seconds(rows, rate["row"], 2 * gpus, rate["starting"])
     need = rows * rate["file_bytes"] / reading / 1e9
     sums = exchanged_bytes(gpus, STRETCHES, "gaussian") / 1e6
     held = stored_bytes(rows) / gpus / 1e9
@@ -148,6 +222,8 @@ def predictions() -> list[tuple[str, str]]:
 def number(value: float, unit: str) -> str:
     if unit == "bytes":
         return f"{value / 1e6:.3g} MB"
+    if value < 1e-3:
+        return f"{1e6 * value:.3g} µs"
     return f"{value:.3g} {unit}".strip()
 
 

@@ -83,7 +83,7 @@ def run(folder, rows):
 
     stored = stream().stored(robust.likelihood, stream().stretches)
     disk_pass = one_pass(stored)
-    stored.released()
+    stored.close()
     memory_pass = one_pass(observe(x, y, robust.likelihood))
     options = {"inducing": inducing, "max_steps": STEPS, "progress": False}
     fitting, posterior = timed(lambda: sg.fit(robust, x, y, **options), 1)

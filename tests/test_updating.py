@@ -154,6 +154,40 @@ def test_forgetting_what_stays_for_ever_is_that_of_a_filter():
         np.testing.assert_allclose(a, b, rtol=1e-10)
 
 
+@pytest.mark.parametrize("likelihood", [sg.likelihoods.Poisson(), sg.likelihoods.Bernoulli()])
+def test_later_observations_revise_the_end_only(likelihood, monkeypatch):
+    x = np.sort(np.random.default_rng(3).uniform(0, 100, 640))
+    y, model = draw(likelihood, x), sg.GP(KERNEL, likelihood)
+    posterior = sg.condition(model, x[:600], y[:600], inducing=np.linspace(0, 101, 120))
+    # The first update looks at all observations, since q stood where a search usually stops.
+    posterior = posterior.update(x[600:610], y[600:610])
+    looked_at_all = []
+    found = _updating._found
+    monkeypatch.setattr(
+        _updating, "_found", lambda *given: looked_at_all.append(1) or found(*given)
+    )
+    for part in (slice(610, 620), slice(620, 640)):
+        posterior = posterior.update(x[part], y[part])
+    assert not looked_at_all
+    same_model = {"inducing": posterior.inducing, "tolerance": 1e-18}
+    whole = sg.condition(model, x, y, **same_model)
+    for a, b in zip(posterior.predict_f(x), whole.predict_f(x), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-8)
+    assert posterior.elbo == pytest.approx(whole.elbo, rel=1e-9)
+    assert posterior.data.observed == 640
+    posterior.update([3.0], y[:1])  # far from the end
+    assert looked_at_all
+
+
+def test_what_is_never_forgotten_is_revised_from_the_start(monkeypatch):
+    x = np.linspace(0, 100, 640)
+    model = sg.GP(KERNEL + sg.kernels.Cosine(variance=0.3, period=7.0), sg.likelihoods.Poisson())
+    y = draw(model.likelihood, x)
+    options = {"inducing": np.linspace(0, 101, 120), "tolerance": 1e-18}
+    updated = sg.condition(model, x[:639], y[:639], **options).update(x[639:], y[639:])
+    same(updated, sg.condition(model, x, y, **options))
+
+
 @pytest.mark.parametrize(("likelihood", "inducing"), [("gaussian", "data"), ("poisson", 12)])
 def test_a_window_is_a_fit_to_what_it_holds(likelihood, inducing):
     model = sg.GP(KERNEL, sg.likelihoods.Gaussian(variance=NOISE), mean=0.2)

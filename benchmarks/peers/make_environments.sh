@@ -5,6 +5,7 @@
 # DIRECTORY/tensorflow  GPflow
 # DIRECTORY/markovflow  Markovflow
 # DIRECTORY/forecasts   statsforecast, Prophet, the series of M3; only where it is named
+# DIRECTORY/clusters    Dask, Ray, Spark; only where it is named
 #
 # PYTHON (default python3.11) must be one that TensorFlow and Markovflow have wheels for. An
 # environment that is ready stays as it is; one whose requirements have changed is made again.

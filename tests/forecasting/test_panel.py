@@ -51,6 +51,35 @@ def test_each_series_has_the_forecast_it_would_have_alone(given, key):
     np.testing.assert_allclose(inside[NUMBERS], one.predict().iloc[[4, 2]][NUMBERS], atol=1e-9)
 
 
+@pytest.mark.parametrize("share", ["all", "prior"])
+def test_hyperparameters_are_shared_as_by_fit_many(share):
+    frame = pd.concat([FRAME, series("short", 5), BROKEN])
+    found = sg.Forecaster(KERNEL).fit(frame, by="unique_id", share=share, progress=False)
+    model = sg.GP(KERNEL, mean=sg.means.Constant())
+    many = sg.fit_many(model, frame, by="unique_id", share=share)
+    pd.testing.assert_frame_equal(found.forecast("3d"), many.forecast("3d"), rtol=1e-9)
+    assert found.failures_["unique_id"].tolist() == ["bad"]
+    kernels = [found[key].posterior.model.kernel for key in ("a", "b", "short")]
+    lengths = np.log([float(kernel.lengthscale) for kernel in kernels])
+    assert np.ptp(lengths) < (1e-12 if share == "all" else 0.5)
+
+
+def test_what_cannot_be_shared_is_said():
+    for forecaster, options, words in [
+        (sg.Forecaster(), {"share": "prior"}, "have one kernel: give it to the forecaster"),
+        (sg.Forecaster(KERNEL, inducing=5), {"share": "all"}, "a state at every input"),
+        (sg.Forecaster(KERNEL), {"share": "some"}, "share must be 'none', 'all', 'prior'"),
+        (sg.Forecaster(KERNEL), {"share": "all", "n_jobs": 2}, "leave n_jobs out"),
+        (sg.Forecaster(KERNEL), {"share": "all", "by": None}, "share='all' is for many series"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            forecaster.fit(FRAME, **({"by": "unique_id", "progress": False} | options))
+    with pytest.raises(ValueError, match="earlier ones would learn from later ones"):
+        sg.Forecaster(KERNEL).cross_validate(
+            FRAME, by="unique_id", horizon="3d", share="all", progress=False
+        )
+
+
 def test_failures_are_listed(given):
     assert given.failures_["unique_id"].tolist() == ["bad"]
     assert "every y is NaN" in given.failures_["problem"][0]

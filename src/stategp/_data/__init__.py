@@ -3,6 +3,7 @@
 from stategp._data._bundle import Bundle, check_bundle
 from stategp._data._cells import WIDEST, Cells, cut_cells, cut_short_cells
 from stategp._data._compression import Compressed, Waves, compress, divided
+from stategp._data._drawn import Drawn
 from stategp._data._growing import (
     Forgetting,
     inducing_at_edges,
@@ -10,6 +11,7 @@ from stategp._data._growing import (
     observe_more,
     summarise_more,
 )
+from stategp._data._merging import merge, merged, repeat
 from stategp._data._observations import (
     AtInducing,
     Column,
@@ -32,10 +34,10 @@ from stategp._data._outputs import Outputs, observe_several, output_numbers
 from stategp._data._packing import one_if_equal, pack_moments, pack_rows, pad_observations
 from stategp._data._placed import PlacedRows
 from stategp._data._pooled import Pooled, can_pool, pool
-from stategp._data._sample import Sample
+from stategp._data._sample import SAMPLED, Sample
 from stategp._data._space_time import observe_in_space, packed_rows, times_and_places
 from stategp._data._store import Store
-from stategp._data._stored import Sampled, Stored
+from stategp._data._stored import InBatches, Sampled, Stored
 from stategp._data._stretches import PER_LENGTHSCALE, Occupied, Stretches
 from stategp._data._summarised import Summarised
 from stategp._data._summary import (
@@ -60,15 +62,18 @@ from stategp._data._views import ORDER, Expected, Moments, Rows, View, learns
 __all__ = [
     "ORDER",
     "PER_LENGTHSCALE",
+    "SAMPLED",
     "WIDEST",
     "AtInducing",
     "Bundle",
     "Cells",
     "Column",
     "Compressed",
+    "Drawn",
     "Expected",
     "Forgetting",
     "GaussianSums",
+    "InBatches",
     "Moments",
     "Observations",
     "Observed",
@@ -108,6 +113,8 @@ __all__ = [
     "inputs_as_given",
     "learns",
     "make_stretches",
+    "merge",
+    "merged",
     "more_inducing",
     "numbers",
     "observation_weights",
@@ -126,6 +133,7 @@ __all__ = [
     "place_inducing",
     "pool",
     "relative_inputs",
+    "repeat",
     "seen_together",
     "summable",
     "summarise_columns",

@@ -54,6 +54,11 @@ class Observations(View):
         """Whether each of them is known."""
         return True
 
+    @property
+    def at_hand(self) -> "Observations":
+        """What is looked at where all of them are asked for."""
+        return self
+
     def edges(self) -> np.ndarray:
         """Where inducing points are put, in order and each once: at the inputs."""
         return distinct_inputs(np.asarray(self.x))

@@ -35,6 +35,11 @@ class OnStretches(Observations):
         return self.occupied().stretches
 
     @property
+    def shortest(self) -> float:
+        """The shortest lengthscale that they are good for."""
+        return self.stretches.shortest
+
+    @property
     def individual(self) -> bool:
         return False
 

@@ -20,7 +20,7 @@ class Sample:
         """More rows: x, y, what is read beside it, and weights."""
         if len(columns[0]) == 0:
             return
-        hashes = _hashes(columns)
+        hashes = row_hashes(columns)
         digest = int(np.sum(hashes, dtype=np.uint64))
         self.take_in(columns, hashes, len(hashes), float(np.sum(columns[3])), digest)
 
@@ -48,7 +48,7 @@ class Sample:
         return columns
 
 
-def _hashes(columns: list[np.ndarray]) -> np.ndarray:
+def row_hashes(columns: list[np.ndarray]) -> np.ndarray:
     """A number for each row, spread evenly (the finaliser of MurmurHash3, column by column)."""
     mixed = np.zeros(len(columns[0]), np.uint64)
     for column in columns:

@@ -1,5 +1,6 @@
 """Observations whose rows are on disk, read anew in every pass: likelihoods without sums."""
 
+import abc
 from typing import Any, ClassVar, cast
 
 import equinox as eqx
@@ -46,8 +47,32 @@ class Sampled(OnStretches):
         return Observations(self.x, self.y, self.extra, self.weights, self.origin)
 
 
-class Stored(Sampled):
-    """The same during a fit, while the rows are on disk."""
+class InBatches(Sampled):
+    """The same during a fit, while minibatches can be drawn from the rows."""
+
+    @abc.abstractmethod
+    def batch(self, size: int, key: tuple[int, int]) -> Observations:
+        """Observations at random, weighted so that they stand for all.
+
+        The key is a seed and the number of the step.
+        """
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Give back what the rows take."""
+
+    def after(self, steps: int) -> "InBatches":
+        """What is known of them after so many steps."""
+        return self
+
+    def released(self) -> Sampled:
+        """Without the rows."""
+        columns = self.x, self.y, self.extra, self.weights, self.origin
+        return Sampled(*columns, self.where, self.rows, self.digest)
+
+
+class Stored(InBatches):
+    """Rows on disk, written there for a fit."""
 
     store: Store = eqx.field(static=True)
     beside: tuple[float | None, float | None]  # what is read beside y and weights, if equal for all
@@ -67,11 +92,8 @@ class Stored(Sampled):
         known = where, sample.rows, sample.digest, store, beside
         return Stored(relative, y, extra, weights, origin, *known)
 
-    def released(self) -> Sampled:
-        """Without the rows, whose disk is given back."""
+    def close(self) -> None:
         self.store.close()
-        columns = self.x, self.y, self.extra, self.weights, self.origin
-        return Sampled(*columns, self.where, self.rows, self.digest)
 
     def view(self, likelihood: Likelihood) -> tuple[InCells, np.ndarray]:
         store = self.store
@@ -94,7 +116,7 @@ class Stored(Sampled):
         return view, np.zeros(())
 
     def batch(self, size: int, key: tuple[int, int]) -> Observations:
-        """Observations at random, weighted so that they stand for all; all if there are no more."""
+        """With replacement; all of them if there are no more."""
         if size >= self.rows:
             number, columns = self.store.everything()
         else:

@@ -5,9 +5,9 @@ from stategp._fitting._automatic import Auto
 from stategp._fitting._fitting import condition, fit
 from stategp._fitting._locations import Learned
 from stategp._fitting._many import (
-    SHARES,
     Item,
     LearnedItem,
+    check_share,
     goes_together,
     learn_many,
     settings_of,
@@ -26,7 +26,6 @@ from stategp._fitting._updating import update
 allow(Auto)
 
 __all__ = [
-    "SHARES",
     "Ascending",
     "Asked",
     "Auto",
@@ -43,6 +42,7 @@ __all__ = [
     "PowerEP",
     "Settings",
     "Template",
+    "check_share",
     "condition",
     "fill_up",
     "fit",

@@ -17,7 +17,7 @@ from stategp._data import (
 from stategp._inference import fastest_rate
 from stategp._models import GP
 from stategp._runtime import Progress, on_device
-from stategp._streams import Stream
+from stategp._streams import Draws, Stream
 from stategp.parameters import Parameter, map_parameters, with_value
 
 _FINENESS = 2000  # lengthscales to the range of the data, for a stream that states none
@@ -32,13 +32,13 @@ def observations(
     weights: Any,
     show: Progress,
     *,
-    in_batches: bool = False,
+    draws: Draws | None = None,
     stretches: Stretches | None = None,
 ) -> Observations:
     """From x and y, or from a summary or a stream in the place of both.
 
-    `in_batches`: single observations will be asked for. `stretches`: those of a stream that states
-    none, by default made for the kernel.
+    `draws`: how minibatches will be asked for. `stretches`: those of a stream that states none, by
+    default made for the kernel.
     """
     if not isinstance(x, Summary | Stream):
         if y is None:
@@ -53,14 +53,21 @@ def observations(
             door = "sg.summarise" if isinstance(x, Summary) else "sg.stream"
             raise ValueError(f"{name} is a part of the {kind}: give it to {door} instead")
     if isinstance(x, Stream):
-        stretches = x.stretches or stretches or _stretches_for(model, *x.ends())
-        if in_batches and jax.process_count() > 1:
-            raise ValueError(
-                "minibatches are drawn by one process, and there are several: leave batch_size "
-                "out, or fit in one process"
+        stated = x.stretches or stretches
+        if draws is not None:
+            if jax.process_count() > 1:
+                raise ValueError(
+                    "minibatches are drawn by one process, and there are several: leave batch_size "
+                    "out, or fit in one process"
+                )
+            as_read = x.drawn(
+                model.likelihood, lambda *ends: stated or _stretches_for(model, *ends), draws
             )
-        if in_batches or not x.sums_suffice(model.likelihood):
-            return x.stored(model.likelihood, stretches, show)
+            if as_read is not None:
+                return as_read
+        stretches = stated or _stretches_for(model, *x.ends())
+        if draws is not None or not x.sums_suffice(model.likelihood):
+            return x.stored(model.likelihood, stretches, show, single=draws is not None)
         x = x.summary(model.likelihood, stretches=stretches, progress=show)
     return Summarised.of(x)
 

@@ -52,8 +52,8 @@ def extend(posterior: Posterior, task: SeriesTask, new: Observations) -> Posteri
     found = _extend(
         model,
         *on_device((padded, pad_last(before, len(padded)))),
-        on_device(_placed(kept, np.append(np.arange(old), len(padded)), len(padded))),
-        on_device(_placed(kept, places, len(padded))),
+        on_device(placed(kept, np.append(np.arange(old), len(padded)), len(padded))),
+        on_device(placed(kept, places, len(padded))),
         on_device((*columns, np.asarray(float(new.origin)))),
         on_device(np.asarray(posterior.elbo)),
     )
@@ -66,17 +66,24 @@ def extend(posterior: Posterior, task: SeriesTask, new: Observations) -> Posteri
 
 def _extends(posterior: Posterior, inducing: np.ndarray) -> bool:
     """Whether the old sites stay what they are with these inducing points."""
-    model, before = posterior.model, np.asarray(posterior.relative_inducing)
+    return isinstance(posterior.model.likelihood, Gaussian) and stay(posterior, inducing)
+
+
+def stay(posterior: Posterior, inducing: np.ndarray) -> bool:
+    """Whether the old sites, as functions of the states, mean the same with these inducing points.
+
+    They are the best ones, and the old observations lie between the same states as before.
+    """
+    before = np.asarray(posterior.relative_inducing)
     old = len(before)
-    kernel = model.kernels[0]
-    if not (posterior.settled and isinstance(model.likelihood, Gaussian)) or kernel.located:
+    if not posterior.settled or any(kernel.located for kernel in posterior.model.kernels):
         return False
     if not np.array_equal(inducing[:old], before):  # states have come between, or before them
         return False
     return len(inducing) == old or float(posterior.data.x[-1]) <= float(before[-1])
 
 
-def _placed(sites: Sites, places: np.ndarray, size: int) -> Sites:
+def placed(sites: Sites, places: np.ndarray, size: int) -> Sites:
     """Sites at some intervals of a chain of so many states, none at the others."""
 
     def spread(leaf: Any) -> np.ndarray:

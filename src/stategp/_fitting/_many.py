@@ -62,6 +62,17 @@ def goes_together(model: GP, options: dict[str, Any]) -> bool:
     return plain and exact and type(model.likelihood) is Gaussian and alone
 
 
+def check_share(share: Any, n_jobs: Any) -> None:
+    """Refuse what series cannot share, and what they cannot share in several processes."""
+    if share not in SHARES:
+        raise ValueError(f"share must be {', '.join(map(repr, SHARES))}, got {share!r}")
+    if share != "none" and n_jobs is not None:
+        raise ValueError(
+            f"share={share!r} learns from all series together, in one process and on all its "
+            "cores: leave n_jobs out, or use share='none'"
+        )
+
+
 def settings_of(model: GP, options: dict[str, Any]) -> Settings:
     """The options of `fit`, checked as there."""
     chosen = _FIT_OPTIONS | {k: v for k, v in options.items() if k in _FIT_OPTIONS}

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from stategp._data import (
+    InBatches,
     Observations,
     OnStretches,
-    Stored,
     observe_table,
     place_all,
     place_inducing,
@@ -67,6 +67,7 @@ from stategp._runtime import (
     on_one_device,
     refuse_traced,
 )
+from stategp._streams import Draws
 from stategp.parameters import Parameter, map_parameters, to_vector
 
 
@@ -178,11 +179,12 @@ def _in_turns(model: Any, request: Request) -> Any:
 
 
 def _series(model: GP, request: Request, settings: Settings, show: Progress) -> Posterior:
-    in_batches = settings.batch_size is not None
+    size = settings.batch_size
+    draws = None if size is None else Draws(size, settings.seed)
     given = request.x, request.y, request.extras, request.weights
-    data = observations(model, *given, show, in_batches=in_batches)
+    data = observations(model, *given, show, draws=draws)
     model = seen_from(model, data.origin)
-    if not isinstance(data, Stored):
+    if not isinstance(data, InBatches):
         if mesh_of_devices() is None or isinstance(data, OnStretches) or len(data) < FEW:
             return _of_series(model, data, request, settings, show)
         _check_the_same(model, data)
@@ -193,8 +195,10 @@ def _series(model: GP, request: Request, settings: Settings, show: Progress) -> 
         with in_step():
             posterior = _of_series(model, data, request, settings, show)
     finally:
-        left = data.released()
-    return dataclasses.replace(on_one_device(posterior), data=left)
+        data.close()
+    left = posterior.data
+    assert isinstance(left, InBatches)
+    return dataclasses.replace(on_one_device(posterior), data=left.released())
 
 
 def _check_the_same(model: GP, data: Observations) -> None:
@@ -216,7 +220,7 @@ def _check_method(model: GP, data: Observations, settings: Settings) -> None:
     if not isinstance(data, OnStretches):
         return
     data.check(model.likelihood)
-    kept = isinstance(data, Stored)
+    kept = isinstance(data, InBatches)
     method = settings.method
     if not (method.takes_rows if kept else method.takes_summaries):
         raise ValueError(

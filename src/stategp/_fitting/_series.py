@@ -57,7 +57,7 @@ class SeriesTask(Task):
     def beyond(self, model: GP) -> str:
         if not isinstance(self.data, OnStretches):
             return ""
-        shortest = self.data.stretches.shortest
+        shortest = self.data.shortest
         for name, parameter in named_parameters(model):
             value = float(np.min(np.asarray(parameter.value)))
             if parameter.role == "lengthscale" and parameter.learned and value < shortest:

@@ -21,8 +21,9 @@ from stategp._data import (
 from stategp._fitting._automatic import as_auto
 from stategp._fitting._doors import observations
 from stategp._fitting._extending import extend
-from stategp._fitting._methods import Natural, find_method
+from stategp._fitting._methods import CLOSE, Natural, find_method
 from stategp._fitting._requests import warm_start, warn_unless_converged
+from stategp._fitting._revising_end import revise_end
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import choose_settings
 from stategp._fitting._task import check_noise, with_result
@@ -30,6 +31,7 @@ from stategp._models import GP
 from stategp._posteriors import Posterior
 from stategp._runtime import Progress, finishing_compilations, make_room, refuse_traced
 from stategp._streams import Stream
+from stategp.likelihoods import Gaussian
 
 _USUAL = {
     "optimiser": None,
@@ -39,9 +41,6 @@ _USUAL = {
     "seed": 0,
     "max_steps": None,
 }
-_CLOSE = (
-    1e-18  # nats per observation that q still moves at the end: digits cost few steps from here
-)
 
 
 def update(
@@ -70,7 +69,7 @@ def update(
     settings = choose_settings(
         lambda regime: find_method(posterior.model, method or "natural", regime),
         stochastic=False,
-        tolerance=None if refine or method is not None else _CLOSE,
+        tolerance=None if refine or method is not None else CLOSE,
         **_USUAL,
     )
     check_noise(posterior.model, data.extra)
@@ -80,7 +79,7 @@ def update(
         with finishing_compilations():
             task = SeriesTask.of(posterior.model, data, locations, settings, show)
             quick = grown.only_more and not refine and isinstance(settings.method, Natural)
-            found = extend(posterior, task, new) if quick and new is not None else None
+            found = _extended(posterior, task, new) if quick and new is not None else None
             if found is None:
                 found = _found(posterior, task, data, locations, refine)
     finally:
@@ -93,6 +92,13 @@ def update(
         return found
     result = dataclasses.replace(found.fit_result, total_seconds=time.perf_counter() - began)
     return dataclasses.replace(found, fit_result=result)
+
+
+def _extended(posterior: Posterior, task: SeriesTask, new: Observations) -> Posterior | None:
+    """Without looking at all observations, where that is possible."""
+    if isinstance(posterior.model.likelihood, Gaussian):
+        return extend(posterior, task, new)
+    return revise_end(posterior, task, new) if type(task.settings.method) is Natural else None
 
 
 class _Grown(NamedTuple):

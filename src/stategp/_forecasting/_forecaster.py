@@ -129,6 +129,7 @@ class Forecaster(Pictured):
         by: Any = None,
         joint: Any = False,
         n_jobs: Any = None,
+        share: str = "none",
         noise_variance: str | None = None,
         exposure: str | None = None,
         trials: str | None = None,
@@ -154,6 +155,9 @@ class Forecaster(Pictured):
         possible. `forecast` and `predict` then answer with a long frame, ``forecaster[key]`` is the
         forecaster of one series, and `failures_` lists those that could not be fitted. `n_jobs`
         divides the series among processes, by the backend that joblib has (or was told to use).
+        With a kernel that was given, `share` says what their hyperparameters have in common, as in
+        `sg.fit_many`: "none"; "all", one value for all series; or "prior", a prior that is learned
+        from all, so that short series borrow from long ones.
 
         With a list of targets every one of these columns is such a series, on its own:
         ``fit(frame, target=["load", "price"])``. Answers have their names in a column `target`, and
@@ -177,7 +181,11 @@ class Forecaster(Pictured):
             return self._keep(joint=fit_jointly(self, frame, wish, target, joint))
         if isinstance(target, list | tuple):
             frame, by, target = melted(frame, time, target, by)
-        wish = Wish(time, target, columns, date_format, progress, options, limits)
+        if by is None and share != "none":
+            raise ValueError(
+                f"share={share!r} is for many series: give by, the column that tells them apart"
+            )
+        wish = Wish(time, target, columns, date_format, progress, options, limits, share)
         if isinstance(frame, Stream):
             if by is not None or n_jobs is not None:
                 raise ValueError("a stream holds one series: by and n_jobs are for frames")

@@ -96,7 +96,8 @@ class PanelFit:
         form: LongForm = self.form
         by = form.by[0] if len(form.by) == 1 else list(form.by)
         columns = f"time={form.time!r}, target={form.target!r}, by={by!r}"
-        call = f"{self.forecaster!r}.fit(frame, {columns})"
+        shared = "" if self.wish.share == "none" else f", share={self.wish.share!r}"
+        call = f"{self.forecaster!r}.fit(frame, {columns}{shared})"
         return Panel(
             form, self.long.keys, tuple(self.problems), tuple(self.models), tuple(self.chosen),
             Bundle.of(self.series), self.alone, call,
@@ -110,6 +111,8 @@ class PanelFit:
         effects = asked.regressors, asked.holidays, asked.events, asked.changepoints
         plain = not any((*effects, extras, limits))
         left: list[int] = good
+        if self.wish.share != "none":
+            self._check_sharing(plain=plain)
         if plain and asked.kernel is None and not self.wish.options:
             together = self._compare([number for number in good if self._chooses(number)])
             left = [number for number in good if number not in together]
@@ -120,6 +123,25 @@ class PanelFit:
                 self._learn(model, good, options)
                 left = []
         self._one_by_one(left)
+
+    def _check_sharing(self, *, plain: bool) -> None:
+        """Refuse to share where series are not fitted side by side with one kernel."""
+        asked, share = self.forecaster, self.wish.share
+        if asked.kernel is None:
+            raise ValueError(
+                f"share={share!r} is for series that have one kernel: give it to the forecaster, "
+                'sg.Forecaster("matern32(30d) + periodic(7d)"); the models that are compared by '
+                "default have priors that mean the same for every series"
+            )
+        options = {"inducing": asked.inducing} | self.wish.options
+        if not (plain and isinstance(options["inducing"], str)) or not goes_together(
+            self._model(), options
+        ):
+            raise ValueError(
+                f"share={share!r} is for Gaussian observations with a state at every input, "
+                "without regressors, holidays, events, limits and columns beside the target but "
+                "weights: with anything else use share='none'"
+            )
 
     def _chooses(self, number: int) -> bool:
         data = self.series[number]
@@ -143,7 +165,9 @@ class PanelFit:
             posterior: Posterior = fit(model, raw.x, raw.y, **raw.extras, **options, progress=False)
             return posterior
 
-        found, _ = learn_many(items, alone, options=options, progress=self.wish.progress)
+        found, _ = learn_many(
+            items, alone, share=self.wish.share, options=options, progress=self.wish.progress
+        )
         for number, learned in zip(numbers, found, strict=True):
             if learned.template is None:
                 self._fails(number, learned.problem)

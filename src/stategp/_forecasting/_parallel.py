@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from stategp._fitting import check_share
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._long import Long, read_long
 from stategp._forecasting._panel import Panel, merged
@@ -16,6 +17,7 @@ from stategp._runtime import check_jobs, in_jobs
 def fit_panel(forecaster: Any, frame: Any, by: Any, wish: Wish, n_jobs: Any) -> Panel:
     """What a forecaster learns of every series of a long frame."""
     check_jobs(n_jobs)
+    check_share(wish.share, n_jobs)
     long = read_long(frame, by, wish.time, wish.target)
     if n_jobs is None or len(long.keys) < 2:
         return PanelFit(forecaster, long, wish, None).panel

@@ -71,6 +71,11 @@ def cross_validate_many(
     **options: Any,
 ) -> ManyScores:
     """`cross_validate` of every series of a long frame."""
+    if options.get("share", "none") != "none":
+        raise ValueError(
+            "share is not for cross_validate, where all origins are fitted together: earlier ones "
+            "would learn from later ones"
+        )
     time, target = names_in(frame, time, target)
     long = read_long(frame, by, time, target)
     count, (level,) = whole_number("folds", folds, least=1), as_levels(level)

@@ -48,6 +48,7 @@ class Wish(NamedTuple):
     progress: Any
     options: dict[str, Any]
     limits: Any = None  # columns of limits of hidden values
+    share: str = "none"  # what many series have in common
 
 
 def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:

@@ -18,6 +18,7 @@ from stategp._data import (
     cut_cells,
     cut_short_cells,
     divided,
+    merged,
     one_if_equal,
     pack_moments,
     pack_rows,
@@ -61,7 +62,7 @@ class Sight:
     """
 
     def __init__(self, data: Observations, inducing: Float[Array, " states"], few: int = FEW):
-        self.data, self.inducing, self.few = data, np.asarray(inducing), few
+        self.data, self.inducing, self.few = data.at_hand, np.asarray(inducing), few
         self.view: View | None = None
         self.guess: Array = on_device(np.zeros(()))
         self.waves = NO_WAVES  # what the view knows in closed form
@@ -97,6 +98,8 @@ class Sight:
         if isinstance(self.data, OnStretches):
             self._on_stretches(model, self.data)
             return
+        if not self._known_as_sums(model):
+            self.data = merged(self.data)
         many = len(self.data) >= self.few
         rate = fastest_rate(model) if many else 0.0
         smooth = all(mean.smooth for mean in model.means)
@@ -104,7 +107,7 @@ class Sight:
         if not many or not smooth:
             self._one_by_one(model, rate)
             return
-        alike = isinstance(model.likelihood, Gaussian) and one_if_equal(self.data.extra).ndim == 0
+        alike = self._alike(model)
         cells = self._cells(rate, ORDER)
         if alike and self._without_waves(model, cells):
             return
@@ -122,6 +125,15 @@ class Sight:
         else:
             short = cut_short_cells(np.asarray(self.data.x), self.inducing, _widest(rate))
             self.view, self.guess = pack_rows(self.data, short or cells, guess)
+
+    def _alike(self, model: GP) -> bool:
+        """Whether observations are Gaussian with equal noise."""
+        return isinstance(model.likelihood, Gaussian) and one_if_equal(self.data.extra).ndim == 0
+
+    def _known_as_sums(self, model: GP) -> bool:
+        """Whether equal observations cost nothing: there are few, or sums are taken of all."""
+        few = len(self.data) < self.few
+        return few or self._alike(model) or can_pool(model.likelihood, self.data)
 
     def _on_stretches(self, model: GP, data: OnStretches) -> None:
         """On stretches that cannot be cut anew."""

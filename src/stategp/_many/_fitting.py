@@ -7,11 +7,11 @@ import numpy as np
 
 from stategp._data import Observations, observe
 from stategp._fitting import (
-    SHARES,
     FitOptions,
     Item,
     LearnedItem,
     NotConvergedWarning,
+    check_share,
     fit,
     goes_together,
     learn_many,
@@ -147,14 +147,8 @@ def _check_options(model: GP, share: str, n_jobs: Any, options: dict[str, Any]) 
     for name in options:
         if name not in FitOptions.__annotations__:
             raise TypeError(f"fit_many has no option {name!r}; those of sg.fit are accepted")
-    if share not in SHARES:
-        raise ValueError(f"share must be {', '.join(map(repr, SHARES))}, got {share!r}")
+    check_share(share, n_jobs)
     settings_of(model, options)
-    if share != "none" and n_jobs is not None:
-        raise ValueError(
-            f"share={share!r} learns from all series together, in one process and on all its "
-            "cores: leave n_jobs out, or use share='none'"
-        )
     if share != "none" and not goes_together(model, options):
         raise ValueError(
             f"share={share!r} is for Gaussian observations with a state at every input (the "

@@ -54,7 +54,7 @@ class Posterior(Predicts, TellsStates, ImportanceWeighted):
     certificate: Certificate | None = eqx.field(static=True, default=None)
     indefinite: bool = eqx.field(static=True, default=False)  # sites may be negative
     is_bound: bool = eqx.field(static=True, default=True)  # whether `elbo` is one
-    settled: bool = eqx.field(static=True, default=False)  # at the optimum, Gaussian
+    settled: bool = eqx.field(static=True, default=False)  # q is at the optimum, to the last digits
 
     @property
     def inducing(self) -> np.ndarray:

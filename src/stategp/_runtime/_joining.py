@@ -8,6 +8,7 @@ ended so (`_speak_at_end`). A process that fails by itself ends without waiting 
 import atexit
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -100,7 +101,7 @@ def end_at_once(code: int, error: BaseException | None = None) -> NoReturn:
     runtime itself says little to those who do not know it: most often another process has died
     while sums were exchanged, and the last line says so.
     """
-    if not isinstance(error, jax.errors.JaxRuntimeError):
+    if not _of_the_runtime(error):
         _hush()
     with contextlib.suppress(KeyboardInterrupt):
         parting = threading.Thread(target=_part, daemon=True)
@@ -109,6 +110,13 @@ def end_at_once(code: int, error: BaseException | None = None) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _of_the_runtime(error: BaseException | None) -> bool:
+    """Whether it is one of JAX's runtime; some of them come as a ValueError, with their status."""
+    if isinstance(error, ValueError):
+        return re.match(r"[A-Z_]+: ", str(error)) is not None
+    return isinstance(error, jax.errors.JaxRuntimeError)
 
 
 _speakers: list[subprocess.Popen[bytes]] = []

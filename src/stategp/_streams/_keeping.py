@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stategp._data import Occupied, Sample, Store, Stored, Stretches, check_columns
+from stategp._data import Occupied, Sample, Store, Stored, Stretches, check_columns, merge, repeat
 from stategp._streams._columns import Roles
 from stategp._streams._processes import shared
 from stategp.likelihoods import Likelihood
@@ -24,16 +24,23 @@ def keep(
     folder: Any,
     expected: int | None,
     watch: Callable[[int], None],
+    *,
+    single: bool,
 ) -> Stored:
     """Good rows, many together, written to a file without a name; what a fit knows of them.
 
-    `expected`: how many there will be, if that is known. Several processes keep a file each, with
-    rows of the same width, and know the same of all rows.
+    `expected`: how many there will be, if that is known. `single`: they will be asked for one by
+    one; else rows that are equal become one with a weight, where that pays. Several processes keep
+    a file each, with rows of the same width, and know the same of all rows.
     """
-    keeping = _Keeping(roles, likelihood, stretches)
+    keeping = _Keeping(roles, likelihood, stretches, single=single)
     try:
-        widths = shared(lambda: keeping.begin(batches, folder, expected, watch))
-        keeping.store.width = max(int.from_bytes(width) for width in widths)
+        found = [
+            np.frombuffer(message, np.int64)
+            for message in shared(lambda: keeping.begin(batches, folder, expected, watch))
+        ]
+        width, repeated = np.max(found, axis=0).tolist()
+        keeping.agree(width, merging=bool(repeated))
         return keeping.stored(shared(lambda: keeping.go_on(batches, watch)))
     except BaseException:
         keeping.close()
@@ -46,8 +53,11 @@ class _Keeping:
     store: Store
     held: list[np.ndarray] | None = None  # of the first batch
 
-    def __init__(self, roles: Roles, likelihood: Likelihood, stretches: Stretches):
+    merging = False
+
+    def __init__(self, roles: Roles, likelihood: Likelihood, stretches: Stretches, *, single: bool):
         self.roles, self.likelihood, self.stretches = roles, likelihood, stretches
+        self.single = single
         self.own = [isinstance(name, str) for name in (_extra_of(roles, likelihood), roles.weights)]
         self.sample, self.number = Sample(), np.zeros(0, np.int64)
         self.ends, self.beside = np.zeros(0, np.int64), np.full(2, np.nan)
@@ -59,15 +69,24 @@ class _Keeping:
     def begin(
         self, batches: Iterator[Any], folder: Any, expected: int | None, watch: Callable[..., None]
     ) -> bytes:
-        """Look at the first rows; the width that would suit them, 0 if there are none."""
+        """Look at the first rows: the width that would suit them, and whether many are equal."""
         self.store = Store(2 + sum(self.own), folder, expected)
         for columns, seen in batches:
-            checked = _checked(columns, self.roles, self.likelihood)
+            checked = checked_rows(columns, self.roles, self.likelihood)
             watch(seen)
             if len(checked[0]):
                 self.held = checked
-                return Store.best_width(self.stretches.locate(checked[0])[0]).to_bytes(8)
-        return (0).to_bytes(8)
+                repeated = not self.single and repeat(checked)
+                kept = merge(checked) if repeated else checked
+                width = Store.best_width(self.stretches.locate(kept[0])[0])
+                return np.array([width, repeated], np.int64).tobytes()
+        return np.zeros(2, np.int64).tobytes()
+
+    def agree(self, width: int, *, merging: bool) -> None:
+        """What all processes do."""
+        self.merging = merging
+        self.own[1] = self.own[1] or merging
+        self.store.width, self.store.columns = width, 2 + sum(self.own)
 
     def go_on(self, batches: Iterator[Any], watch: Callable[..., None]) -> bytes:
         """Keep all rows; what the others must know of them."""
@@ -75,7 +94,7 @@ class _Keeping:
             self._add(*self.held)
             self.held = None
         for columns, seen in batches:
-            self._add(*_checked(columns, self.roles, self.likelihood))
+            self._add(*checked_rows(columns, self.roles, self.likelihood))
             watch(seen)
         sample = self.sample
         totals = np.array([sample.rows, sample.digest, self.store.rows])
@@ -85,11 +104,13 @@ class _Keeping:
     def _add(self, x: np.ndarray, y: np.ndarray, extra: np.ndarray, weights: np.ndarray) -> None:
         if len(x) == 0:
             return
+        self.sample.add([x, y, extra, weights])
+        if self.merging:
+            x, y, extra, weights = merge([x, y, extra, weights])
         of_each = list(zip(self.own, (extra, weights), strict=True))
         self.beside = np.array([np.nan if has else values[0] for has, values in of_each])
         at, t = self.stretches.locate(x)
         self.store.add(at, [t, y, *(values for has, values in of_each if has)])
-        self.sample.add([x, y, extra, weights])
         self.number = np.union1d(self.number, at)
         ends = np.append(self.ends, [x.min(), x.max()])
         self.ends = np.array([ends.min(), ends.max()])
@@ -141,7 +162,7 @@ def _extra_of(roles: Roles, likelihood: Likelihood) -> str | float | None:
     return roles.extras.get(likelihood.extra or "")
 
 
-def _checked(columns: Columns, roles: Roles, likelihood: Likelihood) -> list[np.ndarray]:
+def checked_rows(columns: Columns, roles: Roles, likelihood: Likelihood) -> list[np.ndarray]:
     """x, y, what is read beside it, and weights, of the rows that count."""
 
     def values(name: Any) -> Any:

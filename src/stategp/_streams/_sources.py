@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,10 @@ class Source(abc.ABC):
         """How many there are, if that is known beforehand."""
         return None
 
+    def pieces(self, names: list[str], time: str) -> "Pieces | None":
+        """What can be read in any order, if there are such pieces."""
+        return None
+
     @abc.abstractmethod
     def calendar(self, time: str) -> Calendar:
         """Whether times are dates."""
@@ -44,6 +48,46 @@ class Source(abc.ABC):
         return float(low), float(high)
 
 
+class Piece(NamedTuple):
+    """A row group of a file, or a file that has none."""
+
+    file: Any
+    start: int  # rows of the file before these
+    group: Any  # what pyarrow knows of it
+    tables: Callable[[], Iterator[Any]]
+
+    @property
+    def place(self) -> str:
+        return str(getattr(self.file, "path", "the table"))
+
+    @property
+    def rows(self) -> int:
+        """How many there are before any are left out."""
+        return int(self.group.num_rows)
+
+    def batches(self, names: list[str], start: int | None = None) -> Iterator[Batch]:
+        """Its rows, a few at a time, counted from `start` on."""
+        start = self.start if start is None else start
+        tables = self.tables()
+        while True:
+            with naming(self.file):
+                table = next(tables, None)
+            if table is None:
+                return
+            if table.num_rows:
+                with naming(self.file):
+                    columns = {name: column(table, name, self.place) for name in names}
+                yield Batch(self.place, start, columns)
+            start += table.num_rows
+
+
+class Pieces(NamedTuple):
+    """All of a source."""
+
+    pieces: list[Piece]
+    spans: np.ndarray | None  # the first and the last time of each, if all of them say it
+
+
 class Parquet(Source):
     """A dataset of pyarrow's: files, of which only some columns and rows are read."""
 
@@ -54,24 +98,23 @@ class Parquet(Source):
         self._check(names)
         seen = 0
         for file in self._files():
-            place, start = str(getattr(file, "path", "the table")), 0
-            with naming(file):
-                pieces = self._pieces(file, names)
+            pieces, start = self._pieces(file, names), 0
             own = [piece for number, piece in enumerate(pieces, seen) if share.has(number)]
             seen += len(pieces)
-            tables = itertools.chain.from_iterable(piece() for piece in own)
-            while True:
-                with naming(file):
-                    table = next(tables, None)
-                if table is None:
-                    break
-                if table.num_rows:
-                    with naming(file):
-                        columns = {name: column(table, name, place) for name in names}
-                    yield Batch(place, start, columns)
-                start += table.num_rows
+            for piece in own:
+                for batch in piece.batches(names, start):
+                    yield batch
+                    start += len(batch)
 
-    def _pieces(self, file: Any, names: list[str]) -> list[Callable[[], Iterator[Any]]]:
+    def pieces(self, names: list[str], time: str) -> Pieces | None:
+        self._check(names)
+        files = list(self._files())
+        if not all(hasattr(file, "split_by_row_group") for file in files):
+            return None
+        found = [piece for file in files for piece in self._pieces(file, names)]
+        return Pieces(found, self._spans([piece.group for piece in found], time))
+
+    def _pieces(self, file: Any, names: list[str]) -> list[Piece]:
         """The row groups of a file, each to be read a few rows at a time.
 
         Of a plain Parquet file, even one whose row groups are as long as itself, little is in
@@ -79,16 +122,23 @@ class Parquet(Source):
         scanner reads a row group as a whole.
         """
         schema, rows = self.dataset.schema, self.filter
-        grouped = hasattr(file, "split_by_row_group")
-        if rows is None and grouped and set(names) <= set(file.physical_schema.names):
-            groups = range(file.num_row_groups)
-            return [partial(_plain_rows, file, group, names) for group in groups]
-        pieces = file.split_by_row_group(rows, schema=schema) if grouped else [file]
         options = {"batch_size": _READ, "batch_readahead": 1, "use_threads": False}
-        return [
-            partial(piece.to_batches, schema, columns=names, filter=rows, **options)
-            for piece in pieces
-        ]
+
+        def scanned(piece: Any) -> Callable[[], Iterator[Any]]:
+            return partial(piece.to_batches, schema, columns=names, filter=rows, **options)
+
+        if not hasattr(file, "split_by_row_group"):
+            return [Piece(file, 0, None, scanned(file))]
+        with naming(file):
+            groups = {group.id: group for group in file.row_groups}
+            before = dict(zip(groups, _before(groups.values()), strict=True))
+            tables: dict[int, Callable[[], Iterator[Any]]]
+            if rows is None and set(names) <= set(file.physical_schema.names):
+                tables = {number: partial(_plain_rows, file, number, names) for number in groups}
+            else:
+                split = file.split_by_row_group(rows, schema=schema)
+                tables = {piece.row_groups[0].id: scanned(piece) for piece in split}
+            return [Piece(file, before[n], groups[n], one) for n, one in tables.items()]
 
     def _check(self, names: list[str]) -> None:
         missing = [name for name in names if name not in self.dataset.schema.names]
@@ -119,22 +169,32 @@ class Parquet(Source):
 
     def _from_statistics(self, time: str) -> tuple[float, float] | None:
         """From what is written at the end of Parquet files, if all of them say it."""
-        import pyarrow as pa
-
-        ends: list[Any] = []
+        found: list[Any] = []
         for file in self._files():
             with naming(file):
                 groups = getattr(file, "row_groups", None)
-            for group in groups or ():
-                ends.append((group.statistics or {}).get(time))
-            if groups is None or None in ends:
+            if groups is None:
                 return None
-        field = self.dataset.schema.field(time).type if time in self.dataset.schema.names else None
-        if not ends or field is None:
+            found += groups
+        spans = self._spans(found, time)
+        return None if spans is None else (float(spans.min()), float(spans.max()))
+
+    def _spans(self, groups: list[Any], time: str) -> np.ndarray | None:
+        """The first and the last time of row groups, if all of them say it."""
+        import pyarrow as pa
+
+        ends: list[Any] = [(group.statistics or {}).get(time) for group in groups]
+        if not ends or None in ends or time not in self.dataset.schema.names:
             return None
-        both = pa.table({time: pa.array([v for e in ends for v in (e["min"], e["max"])], field)})
-        x = column(both, time, "the files")
-        return (float(x.min()), float(x.max())) if np.all(np.isfinite(x)) else None
+        both = [value for each in ends for value in (each["min"], each["max"])]
+        table = pa.table({time: pa.array(both, self.dataset.schema.field(time).type)})
+        x = column(table, time, "the files")
+        return x.reshape(-1, 2) if np.all(np.isfinite(x)) else None
+
+
+def _before(groups: Iterable[Any]) -> list[int]:
+    """How many rows of a file come before each of its row groups."""
+    return [0, *itertools.accumulate(group.num_rows for group in groups)][:-1]
 
 
 def _plain_rows(file: Any, group: int, names: list[str]) -> Iterator[Any]:

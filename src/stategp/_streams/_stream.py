@@ -1,14 +1,15 @@
 """`sg.stream`: a series in files or batches, read once and kept as sums, or as rows on disk."""
 
 import contextlib
-import time as clock
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from stategp._arguments import whole_number
 from stategp._data import (
+    Drawn,
     Stored,
     Stretches,
     Summary,
@@ -17,13 +18,15 @@ from stategp._data import (
     summable,
     summarise_columns,
 )
-from stategp._durations import days, describe
+from stategp._durations import days
 from stategp._runtime import Progress
 from stategp._streams._ahead import ahead
 from stategp._streams._columns import Batch, Calendar, Roles, faults, in_days
-from stategp._streams._keeping import keep
+from stategp._streams._drawing import FEW, FIRST, Draws, drawn
+from stategp._streams._keeping import checked_rows, keep
 from stategp._streams._processes import own_share, together
 from stategp._streams._sources import Source, open_source
+from stategp._streams._watching import Watch
 from stategp.likelihoods import Gaussian, Likelihood
 
 _HELD = 2**20  # rows that are summed up together
@@ -47,10 +50,11 @@ class Stream:
         period: Any = None,
         origin: Any = 0,
         scratch: Any = None,
+        rows: int | None = None,
     ):
         self._source, self._roles, self._bad = source, roles, bad
         self._shortest, self._period, self._origin = shortest, period, origin
-        self._scratch = scratch
+        self._scratch, self._stated = scratch, rows
         self.dropped: dict[str, int] = {}
 
     @property
@@ -122,17 +126,55 @@ class Stream:
             return True
         return not likelihood.variance.learned and float(likelihood.variance) == 0
 
-    def stored(self, likelihood: Likelihood, stretches: Stretches, progress: Any = None) -> Stored:
-        """All rows, on disk; the caller gives the disk back (`released`).
+    def stored(
+        self,
+        likelihood: Likelihood,
+        stretches: Stretches,
+        progress: Any = None,
+        *,
+        single: bool = False,
+    ) -> Stored:
+        """All rows, on disk; the caller gives the disk back (`close`).
 
-        Several processes keep their share each.
+        Several processes keep their share each. `single`: they will be asked for one by one.
         """
         self._begin(likelihood)
-        watch = _Watch(self._source, Progress.of(progress))
-        rows = self._source.rows
+        watch = Watch(self._rows, Progress.of(progress))
+        rows = self._rows()
         where = self._scratch, None if rows is None else rows // own_share().every
         with contextlib.closing(ahead(self._gathered(likelihood))) as batches:
-            return keep(batches, self._roles, likelihood, stretches, *where, watch)
+            return keep(batches, self._roles, likelihood, stretches, *where, watch, single=single)
+
+    def drawn(
+        self,
+        likelihood: Likelihood,
+        make_stretches: Callable[[float, float], Stretches],
+        draws: Draws,
+    ) -> Drawn | None:
+        """Minibatches from row groups as they are read, where there are enough of them.
+
+        `make_stretches` is given the first and the last time.
+        """
+        pieces = self._source.pieces(self._roles.names, self._roles.time)
+        if pieces is None or len(pieces.pieces) <= FIRST:
+            return None
+        if sum(piece.rows for piece in pieces.pieces) <= FEW:
+            return None
+        self._begin(likelihood)
+        known: set[int] = set()
+
+        def read(number: int) -> Iterator[list[np.ndarray]]:
+            first = number not in known
+            known.add(number)
+            for batch in pieces.pieces[number].batches(self._roles.names):
+                good = self._sifted(batch, likelihood, count=first)
+                yield checked_rows(good, self._roles, likelihood)
+
+        return drawn(pieces, read, make_stretches, draws, self._stated)
+
+    def _rows(self) -> int | None:
+        """How many there are, if that is known."""
+        return self._source.rows if self._stated is None else self._stated
 
     def _begin(self, likelihood: Likelihood) -> None:
         for name in self._roles.extras:
@@ -143,7 +185,7 @@ class Stream:
     def _read(self, likelihood: Likelihood, stretches: Stretches, show: Progress) -> Summary:
         """The sums of the rows that this process reads."""
         total = _sum_up({}, self._roles, stretches, likelihood)  # of nothing
-        watch = _Watch(self._source, show)
+        watch = Watch(self._rows, show)
         with contextlib.closing(ahead(self._gathered(likelihood))) as batches:
             for columns, seen in batches:
                 total = total + _sum_up(columns, self._roles, stretches, likelihood)
@@ -170,7 +212,9 @@ class Stream:
         if held:
             yield _joined(held), seen
 
-    def _sifted(self, batch: Batch, likelihood: Likelihood) -> dict[str, np.ndarray]:
+    def _sifted(
+        self, batch: Batch, likelihood: Likelihood, *, count: bool = True
+    ) -> dict[str, np.ndarray]:
         """The rows of a batch without bad ones, which are counted or refused."""
         bad = np.zeros(len(batch), bool)
         for rows, name, rule in faults(batch, self._roles, likelihood):
@@ -184,7 +228,8 @@ class Stream:
             bad |= rows
         if not bad.any():
             return batch.columns
-        self.dropped[batch.place] = self.dropped.get(batch.place, 0) + int(bad.sum())
+        if count:
+            self.dropped[batch.place] = self.dropped.get(batch.place, 0) + int(bad.sum())
         return {name: values[~bad] for name, values in batch.columns.items()}
 
     def __repr__(self) -> str:
@@ -209,26 +254,6 @@ def _sum_up(
     return summarise_columns(x, y, stretches, likelihood, extras, values(roles.weights))
 
 
-class _Watch:
-    """Shows how many rows were read, how fast, and how long it will take."""
-
-    def __init__(self, source: Source, show: Progress):
-        self.show, self.began = show, clock.perf_counter()
-        rows = source.rows if show.visible else None
-        self.rows = None if rows is None else rows // own_share().every
-
-    def __call__(self, seen: int) -> None:
-        if not self.show.visible:
-            return
-        passed = max(clock.perf_counter() - self.began, 1e-9)
-        line = f"read: {seen:,} rows, {seen / passed:,.0f} rows/s"
-        if self.rows and seen < self.rows:
-            left = (self.rows - seen) * passed / seen
-            line += f", {describe(max(left, 1.0) / 86_400, 2)} left"
-        self.show.shown = True
-        self.show.show(line)
-
-
 def stream(
     source: Any,
     *,
@@ -244,14 +269,17 @@ def stream(
     weights: Any = None,
     bad: str = "refuse",
     scratch: Any = None,
+    rows: Any = None,
 ) -> Stream:
     """A series in files larger than memory, for `sg.fit` and `sg.condition`.
 
     Rows are read once, in any order, and kept as sums over stretches of time, as `sg.summarise`
     makes them: memory does not grow with their number. For likelihoods that have no such sums
-    (Student-t, negative binomial, …) and for minibatches rows are kept on disk during the fit, 16
-    bytes or more each, and every pass reads them from there. Timestamps and dates become days since
-    1970 (`stream.numbers`), and lengths can then be written "12h" or "30d".
+    (Student-t, negative binomial, …) rows are kept on disk during the fit, 16 bytes or more each,
+    and every pass reads them from there. Minibatches come from row groups of Parquet files that
+    are read as the steps go on; where there are few of them, and from batches, rows are kept.
+    Timestamps and dates become days since 1970 (`stream.numbers`), and lengths can then be written
+    "12h" or "30d".
 
     Arguments:
         source: a Parquet file, a folder of them (hive partitions, `year=2024/…`, are columns), a
@@ -273,6 +301,8 @@ def stream(
             them by file (`stream.dropped`).
         scratch: the folder whose disk holds rows during a fit, where that is needed; by default
             that of temporary files. Nothing is left there, however the process ends.
+        rows: how many observations there are, where you know and the files do not say: after a
+            filter, or in batches. Minibatches tell it from the row groups that they have seen.
 
     >>> import numpy as np, stategp as sg
     >>> batches = [{"t": np.arange(9.0), "v": np.sin(np.arange(9.0))}] * 2
@@ -295,6 +325,8 @@ def stream(
     shortest, period = (days(v) if isinstance(v, str) else v for v in (shortest, period))
     if scratch is not None and not Path(scratch).is_dir():
         raise ValueError(f"scratch must be a folder, and {scratch} is none")
-    made = Stream(open_source(source, filter), roles, bad, shortest, period, origin, scratch)
+    stated = None if rows is None else whole_number("rows", rows, least=1)
+    options = shortest, period, origin, scratch, stated
+    made = Stream(open_source(source, filter), roles, bad, *options)
     _ = made.stretches  # what is wrong with lengths is said at once
     return made

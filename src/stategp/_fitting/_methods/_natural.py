@@ -66,6 +66,10 @@ def verdict(model: Any, data: Any, state: Settling, tolerance: float | None) -> 
     return Outcome.no_better_step if state.done else Outcome.out_of_steps
 
 
+# Nats per observation that q still moves when nothing is left to gain: digits cost few steps.
+CLOSE = 1e-18
+
+
 class Natural(Collapsing):
     """The variational optimum by natural gradients: exact, and one step, for Gaussian noise."""
 
@@ -118,5 +122,6 @@ class Natural(Collapsing):
         self, model: GP, task: SeriesTask, state: Settling, result: FitResult | None
     ) -> Posterior:
         q = state.q
-        settled = model.likelihood.conjugate
+        close = float(state.moved) <= CLOSE * float(task.data.total)
+        settled = model.likelihood.conjugate or (type(self) is Natural and close)
         return task.posterior(model, q.sites, q.marginals, q.elbo, result, settled=settled)

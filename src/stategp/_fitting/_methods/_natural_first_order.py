@@ -8,6 +8,7 @@ leave the sites for which q is one.
 """
 
 import abc
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from stategp._data import Observations, Stored, View
+from stategp._data import Drawn, InBatches, Observations, View
 from stategp._fitting._method import Ascending, Method, scaled_limits, scaled_start
 from stategp._fitting._methods._natural import Natural
 from stategp._fitting._series import SeriesTask
@@ -136,7 +137,7 @@ class NaturalInMinibatches(Ascending):
         take = _minibatch_step(optimiser)
         scaled, scales = (jnp.asarray(v) for v in scaled_start(model, task))
         limits, count = scaled_limits(model, task), jnp.asarray(float(task.count))
-        stored = task.data if isinstance(task.data, Stored) else None
+        stored = task.data if isinstance(task.data, InBatches) else None
         held = task.data if stored is None else stored.sample()
         guess = jnp.asarray(pseudo_data(model, held))
         sites = _first_sites(model, held, task.inducing, guess)
@@ -153,10 +154,13 @@ class NaturalInMinibatches(Ascending):
         self, model: GP, task: SeriesTask, warm: Any, state: Moving, result: FitResult
     ) -> Posterior:
         model = moved_model(model, task, state)
+        if isinstance(task.data, Drawn):
+            task = dataclasses.replace(task, data=task.data.after(len(result.trace)))
+            result = result.with_remarks("the bound is that of a sample of the rows")
         try:
             view: View = Sight(task.data, task.inducing)(model)[0]
         except TooFastError as error:  # for rows on disk: their sample speaks for them
-            assert isinstance(task.data, Stored)
+            assert isinstance(task.data, InBatches)
             view = Sight(task.data.sample(), task.inducing)(model)[0]
             result = result.with_remarks(f"{error}. The bound is that of a sample of the rows")
         q = evaluate_all(model, view, task.inducing, state.sites, indefinite=False)
