@@ -25,8 +25,10 @@ os.environ.setdefault(
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # What one worker compiled the other need not, nor the next run, in whatever checkout it is.
-_caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-os.environ.setdefault("STATEGP_CACHE", str(_caches / "stategp-tests"))
+os.environ.setdefault(
+    "STATEGP_CACHE",
+    str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stategp-tests"),
+)
 
 import jax
 import pytest
