@@ -13,9 +13,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
-from jax.extend.core import get_opaque_trace_state
 
 from stategp._runtime._shapes import FEW
+
+try:
+    from jax.extend.core import get_opaque_trace_state
+except ImportError:  # before JAX 0.10
+    from jax.core import get_opaque_trace_state
 
 _SHORT = 2 * FEW  # rows, with some at the ends: up to here arrays have few sizes
 _OPTIONS: dict[str, Any] = {
