@@ -18,7 +18,7 @@ from stategp._runtime._shapes import FEW
 
 try:
     from jax.extend.core import get_opaque_trace_state
-except ImportError:  # before JAX 0.10
+except ImportError:  # older versions of JAX
     from jax.core import get_opaque_trace_state
 
 _SHORT = 2 * FEW  # rows, with some at the ends: up to here arrays have few sizes
