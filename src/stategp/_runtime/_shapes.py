@@ -9,9 +9,9 @@ import math
 import numpy as np
 
 _SMALLEST = 64
-_QUADRUPLING = 1024  # up to here each size is four times the one before, then twice
+_QUADRUPLING = 4096  # up to here each size is four times the one before, then twice
 FEW = 16_384  # above, eight sizes lie between n and 2n
-_UNNOTICED = 2**20  # numbers that are computed in a few milliseconds
+_UNNOTICED = 2**18  # numbers that are computed in about a millisecond
 
 
 def padded_size(count: int, least: int = _SMALLEST, few: int = FEW) -> int:
@@ -22,7 +22,7 @@ def padded_size(count: int, least: int = _SMALLEST, few: int = FEW) -> int:
     >>> padded_size(3), padded_size(700), padded_size(700, least=4096), padded_size(100_000)
     (64, 1024, 4096, 106496)
     >>> padded_size(1150), padded_size(1150, few=1024)
-    (2048, 1152)
+    (4096, 1152)
     """
     if count > few:
         step = 1 << max((count - 1).bit_length() - 4, 0)
@@ -39,7 +39,7 @@ def least_size(numbers: int) -> int:
     Programs for fewer entries would run no faster than they are noticed.
 
     >>> least_size(9), least_size(121)
-    (16384, 8192)
+    (16384, 2048)
     """
     return min(FEW, max(_SMALLEST, 1 << (_UNNOTICED // max(numbers, 1)).bit_length() - 1))
 
