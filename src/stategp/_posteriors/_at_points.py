@@ -125,7 +125,7 @@ def see(chain: Chain, x: Points) -> Seen:
     return seen
 
 
-@quick_jit(rows=("chain", "x"), static_argnames="extents")
+@jax.jit(static_argnames="extents")
 def _look_up_and_see(chain: Chain, x: Points, extents: tuple[Extents, ...]) -> Seen:
     """With many points the neighbours are looked up where the computation runs."""
     return _see(chain.model, _near(chain, x, jnp), extents)
