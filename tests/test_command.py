@@ -140,7 +140,7 @@ def test_a_table_is_described(run):
     assert (code, said["rows"], said["usual step"], said["missing"]) == (0, N, "1d", 0)
     assert "poisson" in said["looks like"]
     assert said["seasons"] == "weekly"
-    assert said["models to compare"].startswith("y: a level that changes")
+    assert said["models to compare"].startswith("y: a slope that comes and goes")
     assert "look like counts" in said["careful"]
     assert run("describe", "visits.csv", "--target", "visits")[1].startswith("rows")
 
