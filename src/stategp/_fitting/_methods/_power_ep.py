@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 from stategp._arguments import as_number
 from stategp._data import Observations
 from stategp._fitting._method import Collapsing
+from stategp._fitting._methods._for_given import MOST_STEPS, STILL, UntilStill
 from stategp._fitting._methods._interval_ep import sharing_step, starting_sharing
 from stategp._fitting._methods._laplace import refuse_several_latents
 from stategp._fitting._methods._natural import Natural
@@ -39,7 +40,6 @@ from stategp._inference import (
     Outcome,
     States,
     Step,
-    Stepwise,
     Watch,
     geometry,
     pseudo_data,
@@ -50,9 +50,6 @@ from stategp._posteriors import Posterior
 from stategp._runtime import on_device
 from stategp.chain import PairMarginals, Sites
 from stategp.parameters import log_prior, to_vector, with_vector
-
-MOST_STEPS = 500
-STILL = 1e-9  # the largest relative change of a site that counts as none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,14 +222,8 @@ def ep_objective(model: GP, data: Observations, inducing: States, method: PowerE
     return function
 
 
-class _Propagation(Stepwise):
-    """Steps of EP until the sites stand still; a state is that of EP and its log p(y)."""
-
-    def __init__(self, method: PowerEP, model: GP, task: SeriesTask, shape: Any, first: Any):
-        self.method, self.model, self.task = method, model, task
-        self.shape, self.first = shape, first
-        self.max_steps = task.settings.max_steps or MOST_STEPS
-        self.enough = task.settings.tolerance or STILL
+class _Propagation(UntilStill):
+    """Steps of EP; a state is that of EP and its log p(y)."""
 
     def start(self) -> Any:
         nothing = Evidence(*on_device((np.zeros(()), np.zeros((), bool))))
@@ -247,9 +238,4 @@ class _Propagation(Stepwise):
         return Step(new, new[1].value, self.method.damping, known=new)
 
     def judge(self, state: Any, watch: Watch) -> Outcome | None:
-        if state[0].change <= self.enough:
-            return Outcome.converged
-        return Outcome.sites_moving if np.isnan(state[0].change) else None
-
-    def exhausted(self, watch: Watch) -> Outcome:
-        return Outcome.sites_moving
+        return super().judge(state[0], watch)
