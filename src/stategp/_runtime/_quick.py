@@ -83,13 +83,16 @@ def _known_options() -> dict[str, Any] | None:
     if jax.default_backend() != "cpu":
         return None
     flags = os.environ.get("XLA_FLAGS", "")
-    return {name: value for name, value in _OPTIONS.items() if name not in flags and _known(name)}
+    options = {name: value for name, value in _OPTIONS.items() if name not in flags}
+    if _known(options):  # one program that tells, in most cases
+        return options
+    return {name: value for name, value in options.items() if _known({name: value})}
 
 
-def _known(name: str) -> bool:
+def _known(options: dict[str, Any]) -> bool:
     """JAX says what it knows only by refusing to compile what it does not."""
     try:
-        jax.jit(lambda: 0.0, compiler_options={name: _OPTIONS[name]})()
+        jax.jit(lambda: 0.0, compiler_options=options)()
     except jax.errors.JaxRuntimeError:
         return False
     return True
