@@ -32,6 +32,36 @@ def test_fresh_series_are_no_others() -> None:
         assert not before & fresh
 
 
+def test_both_tables_together() -> None:
+    page = " ".join((DOCS / "forecasting.md").read_text().split())
+    ours, peers, shares, msis, widest = [], [], [], [], []
+    for group in ("hourly", "weekly", "monthly"):
+        scores: dict[str, list[list[float]]] = {}
+        for name in (forecast_page.DEVELOPED, forecast_page.FRESH):
+            for one in json.loads((DOCS / name).read_text())["groups"][group]["results"]:
+                scores.setdefault(one["method"], []).append([one["mase"], one["msis"]])
+        assert {len(rows) for rows in scores.values()} == {160}
+        means = {method: np.mean(rows, axis=0) for method, rows in scores.items()}
+        own = means.pop("stategp")
+        best = min(means, key=lambda method: means[method][0])
+        ours.append(f"{own[0]:.3f}")
+        peers.append(f"{means[best][0]:.3f} ({best})")
+        shares.append(f"{own[0] / means[best][0]:.3f}")
+        msis.append(f"{own[1]:.1f}")
+        widest.append(f"{min(scores[1] for scores in means.values()):.1f}")
+
+    def listed(values: list[str]) -> str:
+        return f"{values[0]}, {values[1]} and {values[2]}"
+
+    assert (
+        f"our MASE is {listed(ours)}, and that of the best peer of each kind {listed(peers)}"
+        in page
+    )
+    assert (
+        f"shares of {listed(shares)}; the MSIS is {listed(msis)} against {listed(widest)}." in page
+    )
+
+
 def test_co2() -> None:
     page = " ".join((DOCS / "forecasting.md").read_text().split())
     run = json.loads((DOCS / "co2-run.json").read_text())["results"]
