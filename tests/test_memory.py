@@ -1,8 +1,10 @@
-"""Compiled programs are dropped before the process runs out of memory maps."""
+"""Compiled programs are dropped before memory maps run out; what was read leaves nothing behind."""
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+import stategp as sg
 from stategp._runtime._memory import make_room
 
 
@@ -14,3 +16,11 @@ def test_programs_are_dropped_when_there_are_many_maps_and_work_again():
     if make_room(1):  # Linux only
         assert compiled._cache_size() == 0
     assert compiled(jnp.zeros(3)).sum() == 3
+
+
+def test_streams_give_back_what_they_read_with(monkeypatch):
+    given = []
+    monkeypatch.setattr("stategp._streams._stream.give_back", lambda: given.append(True))
+    x = np.linspace(0, 10, 30)
+    assert sg.summarise(sg.stream([(x, np.sin(x))], shortest=1.0)).rows == 30
+    assert given == [True]

@@ -17,7 +17,7 @@ from stategp._runtime._interrupts import finishing_compilations, hearing
 from stategp._runtime._jobs import check_jobs, in_jobs
 from stategp._runtime._joining import PATIENCE, end_at_once, join_processes
 from stategp._runtime._keys import as_count, as_key
-from stategp._runtime._memory import make_room
+from stategp._runtime._memory import give_back, make_room
 from stategp._runtime._progress import Progress
 from stategp._runtime._quick import quick_jit
 from stategp._runtime._shapes import (
@@ -45,6 +45,7 @@ __all__ = [
     "exchanged",
     "finishing_compilations",
     "for_each_device",
+    "give_back",
     "hearing",
     "in_jobs",
     "in_step",

@@ -1,11 +1,17 @@
-"""Room for the next compiled program.
+"""Room for the next compiled program, and for what comes after reading.
 
 Every program that XLA compiles for the CPU holds a few hundred memory maps, of which Linux allows
 a process 65,530. Whoever fits hundreds of series of different lengths would run out of them and
 be killed in the middle, so JAX's caches are dropped before that.
+
+Allocators keep what was freed, the more of it the longer a stream was read, and what is allocated
+elsewhere after that comes on top.
 """
 
+import contextlib
+import ctypes
 import gc
+import sys
 from pathlib import Path
 
 import jax
@@ -21,3 +27,12 @@ def make_room(many: int = _MANY) -> bool:
     jax.clear_caches()
     gc.collect()
     return True
+
+
+def give_back() -> None:
+    """Hand memory that is free, but held by Arrow's and C's allocators, back to the system."""
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.default_memory_pool().release_unused()
+    # Only the C library of GNU has it; other systems do so themselves, or not at all.
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -19,7 +19,7 @@ from stategp._data import (
     summarise_columns,
 )
 from stategp._durations import days
-from stategp._runtime import Progress
+from stategp._runtime import Progress, give_back
 from stategp._streams._ahead import ahead
 from stategp._streams._columns import Batch, Calendar, Roles, faults, in_days
 from stategp._streams._drawing import FEW, FIRST, Draws, drawn
@@ -142,7 +142,7 @@ class Stream:
         watch = Watch(self._rows, Progress.of(progress))
         rows = self._rows()
         where = self._scratch, None if rows is None else rows // own_share().every
-        with contextlib.closing(ahead(self._gathered(likelihood))) as batches:
+        with self._reading(likelihood) as batches:
             return keep(batches, self._roles, likelihood, stretches, *where, watch, single=single)
 
     def drawn(
@@ -186,7 +186,7 @@ class Stream:
         """The sums of the rows that this process reads."""
         total = _sum_up({}, self._roles, stretches, likelihood)  # of nothing
         watch = Watch(self._rows, show)
-        with contextlib.closing(ahead(self._gathered(likelihood))) as batches:
+        with self._reading(likelihood) as batches:
             for columns, seen in batches:
                 total = total + _sum_up(columns, self._roles, stretches, likelihood)
                 if len(total.number) > _MOST:
@@ -197,6 +197,15 @@ class Stream:
                     )
                 watch(seen)
         return total
+
+    @contextlib.contextmanager
+    def _reading(self, likelihood: Likelihood) -> Iterator[Iterator[Any]]:
+        """Batches that are read ahead; at the end nothing of them is left in memory."""
+        try:
+            with contextlib.closing(ahead(self._gathered(likelihood))) as batches:
+                yield batches
+        finally:
+            give_back()
 
     def _gathered(self, likelihood: Likelihood) -> Iterator[tuple[dict[str, np.ndarray], int]]:
         """Good rows, many together, and how many rows were read."""
