@@ -143,7 +143,7 @@ def steady_case(dim, count):
     return steps, jnp.asarray(rng.standard_normal(count)), jnp.asarray(precision), which
 
 
-@pytest.mark.parametrize("dim", [2, 3, 11, 18])
+@pytest.mark.parametrize("dim", [2, 3, 4, 11, 18])
 def test_steady_states_give_the_same_evidence_and_derivatives(dim):
     steps, value, precision, which = steady_case(dim, 3000)
     h, blocks = KERNELS[dim].emission(), tuple(b.state_dim for b in KERNELS[dim].blocks())

@@ -9,7 +9,8 @@
 //   information N that later observations have, in D = ½(r rᵀ − N).
 //
 // Memory is bounded: the way back needs the moments of every state, which are computed again from
-// those at the beginnings of stretches. Moments of up to four dimensions live in registers.
+// those at the beginnings of stretches, or of pieces where only means move. Moments of up to four
+// dimensions live in registers.
 #pragma once
 
 #include "steps.hpp"
@@ -44,7 +45,7 @@ class Evidence {
         which_(table.which), room_(11 * size_t(nn_) + 16 * n_) {
     for (double** vector : {&zero_, &h_, &m_, &v_, &g_, &gain_, &xh_, &r_, &u_, &largest_, &root_, &dh_})
       *vector = room_.take(n_);
-    for (double** matrix : {&P_, &T_, &X_, &Z_, &N_, &Y_, &last_look_, &sum_rr_})
+    for (double** matrix : {&P_, &T_, &X_, &Z_, &N_, &Y_, &last_look_})
       *matrix = room_.take(nn_);
     load_vector(series.h, d_, n_, h_);
     for (int i = 0; i < d_; ++i)
@@ -106,12 +107,13 @@ class Evidence {
 
  private:
   static constexpr bool kTiny = N > 0 && N <= 4;
+  static constexpr int64_t kPiece = 128;  // steady states whose means are computed again together
   static constexpr int kNear = kTiny ? N * N : 1, kClose = kTiny ? N : 1;
 
   struct Segment {
     int64_t begin, end;
     bool frozen;
-    size_t place;  // of the moments at its beginning
+    size_t place;  // of the moments at its beginning; means at those of its pieces follow
   };
   // What the way back needs of a state.
   struct Kept {
@@ -375,8 +377,12 @@ class Evidence {
     const double* A = steps_.A(k - 1);
     const double variance = on_emission_of(Z_), blur = through(A);
     const double shrink = 1 / (1 + series_.precision[k] * variance);
+    const ByColumns<N> columns(s_, A);
+    const int64_t begin = k;
     do {
-      carry_mean(A, m_, v_);
+      if (back_ && k > begin && (k - begin) % kPiece == 0)
+        starts_.insert(starts_.end(), m_, m_ + n_);
+      columns.times(m_, v_);
       const double e = series_.value[k] - on_emission(v_);
       for (int i = 0; i < n_; ++i) m_[i] = v_[i] + gain_[i] * e;
       add_up(k, e, variance, shrink, blur);
@@ -448,32 +454,45 @@ class Evidence {
     }
   }
 
+  // What observation k says, where on_mean = g r and on_information = g N g: slopes in its weight
+  // and in f, which is what is added to r along h, and minus the slope in its value.
+  struct Said {
+    double on_weight, on_f;
+  };
+  Said said(int64_t k, double on_mean, double on_information, const Derivatives& out) const {
+    const double e = surprise_[k], v = variance_[k], shrink = shrink_[k];
+    const double weight = series_.precision[k] * shrink, pull = weight * e;
+    const double on_weight = e * on_mean - (on_mean * on_mean - on_information) / 2 - e * e / 2;
+    out.value[k] = weight * on_mean - pull;
+    out.precision[k] = shrink * shrink * on_weight - v * shrink / 2;
+    return {on_weight, -out.value[k]};
+  }
+
+  void along_emission(double factor, double* __restrict r) const {
+    if constexpr (kFirst)
+      r[0] += factor;
+    else
+      for (int i = 0; i < size(); ++i) r[i] += factor * h_[i];
+  }
+
   // Derivatives of observation k, then r before it; u = N g.
   void observe_back(int64_t k, const double* __restrict g, double* __restrict r,
                     const double* __restrict u, double on_information,
                     const double* __restrict predicted, const double* __restrict predicted_mean,
                     const Derivatives& out, double* __restrict xh) {
     const int n = size();
-    const double e = surprise_[k], v = variance_[k], shrink = shrink_[k];
-    const double weight = series_.precision[k] * shrink, pull = weight * e;
     const double on_mean = dot(s_, r, g);
-    const double d_weight = e * on_mean - (on_mean * on_mean - on_information) / 2 - e * e / 2;
-    const double d_value = weight * on_mean - pull;
-    out.value[k] = d_value;
-    out.precision[k] = shrink * shrink * d_weight - v * shrink / 2;
+    const Said here = said(k, on_mean, on_information, out);
     if (emission_) {
-      const double d_variance = -weight * weight * d_weight - weight / 2;
+      const double weight = series_.precision[k] * shrink_[k];
+      const double on_variance = -weight * weight * here.on_weight - weight / 2;
       double* __restrict d_g = T_;
-      for (int i = 0; i < n; ++i) d_g[i] = pull * r[i] - weight * (r[i] * on_mean - u[i]);
+      for (int i = 0; i < n; ++i) d_g[i] = here.on_f * r[i] + weight * u[i];
       apply(s_, predicted, d_g, xh);
       for (int i = 0; i < n; ++i)
-        dh_[i] += xh[i] + 2 * d_variance * g[i] - d_value * predicted_mean[i];
+        dh_[i] += xh[i] + 2 * on_variance * g[i] + here.on_f * predicted_mean[i];
     }
-    const double on_f = pull - weight * on_mean;
-    if constexpr (kFirst)
-      r[0] += on_f;
-    else
-      for (int i = 0; i < n; ++i) r[i] += on_f * h_[i];
+    along_emission(here.on_f, r);
   }
 
   // N before observation k: (I − gain hᵀ)ᵀ N (I − gain hᵀ) + weight h hᵀ, where u = N g
@@ -566,71 +585,118 @@ class Evidence {
     mirror(s_, N_now);
   }
 
+  // Where covariances stand still, only means and r move, and after a while the information stands
+  // still, too. Piece by piece, the last first: the means again, from that at its beginning, then r,
+  // and in one go what is summed over states.
   void back_frozen(const Segment& segment, const Derivatives& out) {
-    const int n = size();
     const double* predicted = starts_.data() + segment.place + nn_ + n_;
     const int64_t begin = segment.begin, length = segment.end - begin;
     const double* A = steps_.A(begin);
     const double weight = series_.precision[begin] * shrink_[begin];
     times_emission(predicted, g_);
     for (int i = 0; i < n_; ++i) gain_[i] = weight * g_[i];
-    std::vector<double> PA(nn_);
+    std::vector<double> PA(nn_), means(kPiece * n_);
     times_blocks(A, P_, T_);
     transpose(s_, T_, PA.data());
-    // Means, from the beginning, which are kept.
-    std::vector<double> means(size_t(length) * 2 * n_);
-    for (int64_t k = 0; k < length; ++k) {
-      double* at = means.data() + k * 2 * n_;
-      std::memcpy(at, m_, sizeof(double) * n_);
-      carry_mean(A, m_, v_);
-      std::memcpy(at + n_, v_, sizeof(double) * n_);
-      for (int i = 0; i < n_; ++i) m_[i] = v_[i] + gain_[i] * surprise_[begin + k];
-    }
+    const ByColumns<N> onward(s_, A), backward(s_, A, true);
+    Still still(n_, kPiece);
+    onward.times(g_, still.next.data());
     std::vector<double> before(N_, N_ + nn_);
-    std::memset(sum_rr_, 0, sizeof(double) * nn_);
-    int64_t looked = length;
-    double on_information = 0, still_count = 0;
+    int since = 0;  // states since the last look at whether the information stands still
     bool moving = true;
-    for (int64_t k = length - 1; k >= 0; --k) {
-      const double* at = means.data() + k * 2 * n_;
-      if (moving) {
-        times_symmetric(s_, N_, g_, u_);
-        on_information = dot(s_, g_, u_);
+    for (int64_t first = (length - 1) / kPiece * kPiece; first >= 0; first -= kPiece) {
+      const int count = int(std::min<int64_t>(kPiece, length - first));
+      const double* start = first ? predicted + nn_ + (first / kPiece - 1) * n_ : m_;
+      std::memcpy(means.data(), start, sizeof(double) * n_);
+      for (int q = 0; q + 1 < count; ++q) {
+        double* __restrict next = means.data() + (q + 1) * n_;
+        onward.times(next - n_, next);
+        const double e = surprise_[begin + first + q];
+        for (int i = 0; i < n_; ++i) next[i] += gain_[i] * e;
       }
-      observe_back(begin + k, g_, r_, u_, on_information, predicted, at + n_, out, xh_);
-      if (moving) {
-        inform_back(begin + k, g_, u_, N_, xh_);
+      int q = count;
+      while (moving && q > 0) {
+        const double* mean = means.data() + --q * n_;
+        const int64_t k = begin + first + q;
+        if (emission_) onward.times(mean, v_);
+        times_symmetric(s_, N_, g_, u_);
+        observe_back(k, g_, r_, u_, dot(s_, g_, u_), predicted, v_, out, xh_);
+        inform_back(k, g_, u_, N_, xh_);
         spread(N_, r_, Y_);
-        step_derivatives(begin, Y_, PA.data(), r_, at);
+        step_derivatives(begin, Y_, PA.data(), r_, mean);
         pull_back(A, r_, xh_);
         information_back(A, N_, Y_, X_);
-        if (looked - k >= kLook) {
-          moving = !stands_still(n_, N_, before.data());
-          looked = k;
-          std::memcpy(before.data(), N_, sizeof(double) * nn_);
-          if (!moving) {
-            times_symmetric(s_, N_, g_, u_);
-            on_information = dot(s_, g_, u_);
-          }
-        }
-      } else {
-        double* __restrict dA = steps_.dA(begin);
-        still_count += 1;
-        for (int i = 0; i < n; ++i) {
-          const double factor = r_[i];
-          for (int l = 0; l < n; ++l) sum_rr_[i * n + l] += factor * r_[l];
-          for (int l = steps_.first[i]; l < steps_.high[i]; ++l) dA[i * n + l] += factor * at[l];
-        }
-        pull_back(A, r_, xh_);
+        if (++since < kLook) continue;
+        moving = !stands_still(n_, N_, before.data());
+        since = 0;
+        std::memcpy(before.data(), N_, sizeof(double) * nn_);
       }
+      if (q > 0) retreat_still(begin + first, q, means.data(), backward, still, out);
     }
-    if (still_count > 0) {
-      // The information before the step stands still, too: carry it there once.
-      inform_back(begin, g_, u_, N_, xh_);
-      for (int i = 0; i < nn_; ++i) Y_[i] = sum_rr_[i] - still_count * N_[i];
-      step_derivatives(begin, Y_, PA.data(), r_, nullptr);
-      std::memcpy(N_, before.data(), sizeof(double) * nn_);
+    if (still.count == 0) return;
+    // The information before the step stands still, too: carry it there once.
+    times_symmetric(s_, N_, g_, u_);
+    if (emission_) still_emission(still, weight, predicted, onward);
+    inform_back(begin, g_, u_, N_, xh_);
+    for (int i = 0; i < n_; ++i)
+      for (int l = 0; l < n_; ++l) {
+        const double sum = still.rr[std::min(i, l) * n_ + std::max(i, l)];
+        Y_[i * n_ + l] = sum - still.count * N_[i * n_ + l];
+      }
+    step_derivatives(begin, Y_, PA.data(), r_, nullptr);
+    double* __restrict dA = steps_.dA(begin);
+    for (int i = 0; i < n_; ++i)
+      for (int l = steps_.first[i]; l < steps_.high[i]; ++l) dA[i * n_ + l] += still.rm[i * n_ + l];
+    std::memcpy(N_, before.data(), sizeof(double) * nn_);
+  }
+
+  // Sums over states where everything but m and r stands still.
+  struct Still {
+    Still(int n, int64_t piece)
+        : next(n), r(piece * n), on_f(piece), rr(n * n), rm(n * n), fr(n), fm(n) {}
+    std::vector<double> next;            // A g
+    std::vector<double> r, on_f;         // of the states of a piece
+    std::vector<double> rr, rm, fr, fm;  // r rᵀ (above the diagonal), r mᵀ, on_f r, on_f m
+    double count = 0, on_weight = 0, squares = 0;  // squares: of on_f
+  };
+
+  void retreat_still(int64_t begin, int count, const double* means, const ByColumns<N>& backward,
+                     Still& still, const Derivatives& out) {
+    times_symmetric(s_, N_, g_, u_);
+    const double on_information = dot(s_, g_, u_);
+    double on_mean = dot(s_, r_, g_);
+    for (int q = count - 1; q >= 0; --q) {
+      const Said here = said(begin + q, on_mean, on_information, out);
+      still.on_weight += here.on_weight;
+      still.on_f[q] = here.on_f;
+      double* __restrict row = still.r.data() + q * n_;
+      for (int i = 0; i < n_; ++i) row[i] = r_[i];
+      along_emission(here.on_f, row);
+      on_mean = dot(s_, row, still.next.data());  // g r of the state before
+      backward.times(row, r_);
     }
+    still.count += count;
+    const double* r = still.r.data();
+    outer_sums(s_, count, r, r, [](int i) { return i; }, [&](int) { return n_; }, still.rr.data());
+    outer_sums(s_, count, r, means, [&](int i) { return steps_.first[i]; },
+               [&](int i) { return steps_.high[i]; }, still.rm.data());
+    if (!emission_) return;
+    for (int q = 0; q < count; ++q) {
+      still.squares += still.on_f[q] * still.on_f[q];
+      add_scaled(s_, still.on_f[q], still.r.data() + q * n_, still.fr.data());
+      add_scaled(s_, still.on_f[q], means + q * n_, still.fm.data());
+    }
+  }
+
+  // What `observe_back` adds up state by state; `r` were those after the observations. u = N g.
+  void still_emission(const Still& still, double weight, const double* predicted,
+                      const ByColumns<N>& onward) {
+    const double on_variance = -weight * weight * still.on_weight - still.count * weight / 2;
+    for (int i = 0; i < n_; ++i)
+      T_[i] = still.fr[i] - still.squares * h_[i] + still.count * weight * u_[i];
+    apply(s_, predicted, T_, xh_);
+    onward.times(still.fm.data(), v_);
+    for (int i = 0; i < n_; ++i) dh_[i] += xh_[i] + 2 * on_variance * g_[i] + v_[i];
   }
 
   Dim<N> s_;
@@ -644,7 +710,7 @@ class Evidence {
   std::vector<int> picks_;
   std::vector<double> surprise_, variance_, shrink_, starts_, memory_;
   std::vector<Segment> segments_;
-  double *P_, *T_, *X_, *Z_, *N_, *Y_, *last_look_, *sum_rr_;
+  double *P_, *T_, *X_, *Z_, *N_, *Y_, *last_look_;
   double *zero_, *h_, *m_, *v_, *g_, *gain_, *xh_, *r_, *u_, *largest_, *root_, *dh_;
   double logs_ = 0, product_ = 1, squares_ = 0, lost_ = 0;
 };

@@ -297,6 +297,85 @@ inline void times_symmetric(Dim<N> s, const double* __restrict a, const double* 
   }
 }
 
+// A matrix by columns, for many products with vectors: four entries of one at a time, without what is
+// zero outside of the columns that these four rows have.
+template <int N>
+class ByColumns {
+ public:
+  ByColumns(Dim<N> s, const double* a, bool transposed = false)
+      : s_(s), n_(s.n()), columns_(n_ * n_), from_((n_ + 3) / 4, n_), until_((n_ + 3) / 4) {
+    for (int i = 0; i < n_; ++i)
+      for (int j = 0; j < n_; ++j) {
+        const double entry = transposed ? a[j * n_ + i] : a[i * n_ + j];
+        columns_[j * n_ + i] = entry;
+        if (entry == 0) continue;
+        from_[i / 4] = std::min(from_[i / 4], j);
+        until_[i / 4] = std::max(until_[i / 4], j + 1);
+      }
+  }
+  // y = a x
+  void times(const double* __restrict x, double* __restrict y) const {
+    const double* __restrict columns = columns_.data();
+    if constexpr (N > 0 && N <= 4) {
+      for (int i = 0; i < N; ++i) {
+        double sum = 0;
+        for (int j = 0; j < N; ++j) sum += columns[j * N + i] * x[j];
+        y[i] = sum;
+      }
+    } else {
+      const int n = s_.n();
+      for (int b = 0; b < n / 4; ++b) {
+        Four sum = {};
+        for (int j = from_[b]; j < until_[b]; ++j) sum += x[j] * four(columns + j * n + 4 * b);
+        four(y + 4 * b) = sum;
+      }
+    }
+  }
+
+ private:
+  Dim<N> s_;
+  int n_;
+  std::vector<double> columns_;
+  std::vector<int> from_, until_;  // of every four rows
+};
+
+template <int W>
+inline void outer_tile(int n, int count, const double* __restrict left,
+                       const double* __restrict right, double* __restrict c) {
+  Four sum[4][W];
+  for (int r = 0; r < 4; ++r)
+    for (int w = 0; w < W; ++w) sum[r][w] = four(c + r * n + 4 * w);
+  for (int q = 0; q < count; ++q, left += n, right += n)
+    for (int w = 0; w < W; ++w) {
+      const Four x = four(right + 4 * w);
+      for (int r = 0; r < 4; ++r) sum[r][w] += left[r] * x;
+    }
+  for (int r = 0; r < 4; ++r)
+    for (int w = 0; w < W; ++w) four(c + r * n + 4 * w) = sum[r][w];
+}
+
+// c += Σ x yᵀ over `count` vectors each; of row i the columns first(i) to until(i), or more of them.
+template <int N, typename First, typename Until>
+inline void outer_sums(Dim<N> s, int count, const double* x, const double* y, const First& first,
+                       const Until& until, double* c) {
+  if constexpr (N > 0 && N < 4) {
+    double sum[N * N] = {};
+    for (int q = 0; q < count; ++q, x += N, y += N)
+      for (int i = 0; i < N; ++i)
+        for (int l = 0; l < N; ++l) sum[i * N + l] += x[i] * y[l];
+    for (int i = 0; i < N * N; ++i) c[i] += sum[i];
+  } else {
+    const int n = s.n();
+    for (int i = 0; i < n; i += 4) {
+      int from = n, to = 0;
+      for (int r = i; r < i + 4; ++r) from = std::min(from, first(r)), to = std::max(to, until(r));
+      int j = from / 4 * 4;
+      for (; j + 4 < to; j += 8) outer_tile<2>(n, count, x + i, y + j, c + i * n + j);
+      if (j < to) outer_tile<1>(n, count, x + i, y + j, c + i * n + j);
+    }
+  }
+}
+
 // y = aᵀ x
 template <int N>
 inline void apply_t(Dim<N> s, const double* __restrict a, const double* __restrict x,
