@@ -340,10 +340,10 @@ class Rows(InCells):
             like = jax.eval_shape(visit, block, *rest)
             nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
             seen = jnp.any(block.filled > 0)
-            if self.mesh is not None:
+            if self.mesh is not None or jax.default_backend() != "cpu":
                 return None, jax.lax.cond(seen, visit, lambda *_: nothing, block, *rest)
             # A loop of one turn or none: where little is computed, as for Laplace noise, XLA makes
-            # a program of `cond` that is half as fast on one CPU.
+            # a program of `cond` that is half as fast on one CPU. On a GPU `cond` is faster.
             return None, jax.lax.fori_loop(
                 0, seen.astype(int), lambda *_: visit(block, *rest), nothing
             )

@@ -4,6 +4,7 @@ XLA for CPUs computes a cheap value again in every fused loop that reads it, and
 `jax.lax.optimization_barrier` before it fuses. Where a long chain of cheap operations has many
 readers (the entries of small matrices and their derivatives), the program becomes many times
 longer, and slower to compile. A call of a kernel that does nothing is a barrier that holds.
+Programs for GPUs are faster without any.
 """
 
 from collections.abc import Sequence
@@ -22,9 +23,7 @@ _hold.def_abstract_eval(lambda *shapes: list(shapes))
 
 
 def hold(values: Any) -> Any:
-    """The same values, not to be computed by each of their readers."""
-    if problem():
-        return jax.lax.optimization_barrier(values)
+    """The same values, on a CPU not to be computed by each of their readers."""
     leaves, structure = jax.tree.flatten(values)
     return jax.tree.unflatten(structure, _hold.bind(*leaves))
 
@@ -43,10 +42,13 @@ def _batch(values: Sequence[Any], axes: Sequence[Any]) -> Any:
 
 
 def _lower(context: Any, *values: Any) -> Any:
+    if problem():
+        return _barrier(context, *values)
     aliases = {number: number for number in range(len(values))}
     return jax.ffi.ffi_lowering("stategp_hold", operand_output_aliases=aliases)(context, *values)
 
 
+_barrier = mlir.lower_fun(lambda *v: jax.lax.optimization_barrier(list(v)), multiple_results=True)
 ad.primitive_jvps[_hold] = _jvp
 ad.primitive_transposes[_hold] = _transpose
 batching.primitive_batchers[_hold] = _batch
