@@ -147,5 +147,6 @@ def test_one_precision_for_all_sites_of_a_field_says_what_it_costs():
 def test_newton_steps_of_a_field_with_gaussian_noise_are_exact():
     model = sg.SpaceTimeGP(sg.spatial.Matern32(), KERNEL, places=[[0.0]])
     model = map_parameters(lambda one: dataclasses.replace(one, learned=False), model)
-    found, known = (sg.condition(model, (X, [[0.0]]), Y[:, None], method=m) for m in (EP, "natural"))
+    given = (X, [[0.0]]), Y[:, None]
+    found, known = (sg.condition(model, *given, method=m) for m in (EP, "natural"))
     assert found.elbo == known.elbo
