@@ -1,10 +1,13 @@
 """Answers found in turns: several functions of several inputs; fields, site by site."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import stategp as sg
 from stategp.likelihoods import HurdlePoisson, Poisson, Softmax
+from stategp.parameters import map_parameters
 
 RNG = np.random.default_rng(0)
 X = np.sort(RNG.uniform(0, 10, 16))
@@ -96,9 +99,54 @@ def test_newton_steps_of_a_field_with_one_place_are_those_of_a_series(objective,
         np.testing.assert_allclose(found, known, rtol=1e-6)
 
 
-def test_what_newton_steps_of_a_field_cannot_do():
-    model = sg.SpaceTimeGP(sg.spatial.Matern32(), KERNEL, "poisson", places=1)
-    with pytest.raises(ValueError, match="'quasi_newton' is for an sg"):
-        sg.condition(model, (X, [[0.0]]), Y, method=sg.BayesNewton("mode", "quasi_newton"))
-    with pytest.raises(ValueError, match="finds f for given hyperparameters"):
-        sg.fit(model, (X, [[0.0]]), Y, method=sg.BayesNewton("mode", "exact"))
+FIELD = sg.SpaceTimeGP(sg.spatial.Matern32(), KERNEL, "poisson", places=[[0.0]], mean=0.3)
+EP = sg.BayesNewton("ep", "exact")
+
+
+@pytest.mark.parametrize(
+    ("do", "given", "message"),
+    [
+        (sg.condition, {"method": sg.BayesNewton("mode", "quasi_newton")}, "is for an sg"),
+        (sg.condition, {"method": EP, "weights": 2.0}, "'ep' does not take weights"),
+        (sg.condition, {"method": EP, "batch_size": 4}, r"takes all data .*; got minibatches"),
+        (sg.condition, {"method": EP, "optimiser": "adam"}, "optimiser='lbfgs'; got all data with"),
+        (sg.condition, {"method": EP, "step_size": 0.1}, "step_size is the step size of"),
+        (sg.condition, {"method": EP, "max_steps": 0}, "max_steps must be"),
+        (
+            sg.condition,
+            {"method": "laplace"},
+            r'=sg\.BayesNewton\("mode", "exact"\) does that',
+        ),
+        (sg.condition, {"method": "unscented"}, r'sg\.BayesNewton\("linearised", "gauss_newton"\)'),
+        (sg.condition, {"method": sg.PowerEP(0.5)}, "use one of 'bayes_newton', 'natural'"),
+        (sg.fit, {"method": "bayes_newton"}, "finds f for given hyperparameters"),
+        (sg.fit, {"method": EP, "starts": 2}, "starts needs"),
+    ],
+)
+def test_what_newton_steps_of_a_field_cannot_do(do, given, message):
+    with pytest.raises(ValueError, match=message):
+        do(FIELD, (X, [[0.0]]), Y[:, None], **given)
+
+
+def test_newton_steps_of_a_field_have_no_checkpoint(tmp_path):
+    given = map_parameters(lambda one: dataclasses.replace(one, learned=False), FIELD)
+    with pytest.raises(ValueError, match="checkpoint is for searches for hyperparameters"):
+        sg.fit(given, (X, [[0.0]]), Y[:, None], method=EP, checkpoint=tmp_path / "file")
+
+
+def test_one_precision_for_all_sites_of_a_field_says_what_it_costs():
+    counts, given = np.array([[1.0, 3, np.nan, 3, 2, 0]]).T, (np.arange(6) * 0.7, [[0.0]])
+    steady = sg.condition(FIELD, given, counts, method=sg.BayesNewton("mode", "exact", True))
+    lost = sg.condition(FIELD, given, counts).elbo - steady.elbo
+    assert steady.fit_result.remarks == (
+        "the objective 'mode' with the curvature 'exact' and one precision for all sites costs "
+        f"{lost:.2g} nats of the bound",
+    )
+
+
+def test_newton_steps_of_a_field_with_gaussian_noise_are_exact():
+    model = sg.SpaceTimeGP(sg.spatial.Matern32(), KERNEL, places=[[0.0]])
+    model = map_parameters(lambda one: dataclasses.replace(one, learned=False), model)
+    given = (X, [[0.0]]), Y[:, None]
+    found, known = (sg.condition(model, *given, method=m) for m in (EP, "natural"))
+    assert found.elbo == known.elbo

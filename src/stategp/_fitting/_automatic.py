@@ -135,10 +135,10 @@ def _certify(
     method = settings.method
     if not method.plain_bound:
         reason += f"; determined with the bound of method='natural', not of {method.name!r}"
-    elif not method.optimal:  # the search for q may have ended short of its optimum
+    elif (cause := method.shortfall(model)) is not None:
         short = max(checks.bound(count) - posterior.elbo, 0.0)
         error += short
-        reason += f"; {short:.2g} of it is due to the search for q"
+        reason += f"; {short:.2g} of it is due to {cause}"
     certificate = Certificate(
         inducing=count,
         bound=posterior.elbo,

@@ -16,6 +16,7 @@ One that is not in the list can be used as an object, `method=Mine()`. These cla
 import abc
 import dataclasses
 from collections.abc import Callable
+from types import UnionType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +35,7 @@ class Method(abc.ABC):
     """A way to find q and the hyperparameters."""
 
     name: ClassVar[str]
-    model: ClassVar[type]  # the kind of model it is for
+    model: ClassVar[type | UnionType]  # the kind of model it is for
     regimes: ClassVar[tuple[Regime, ...]] = (Regime.lbfgs,)
     plain_bound: ClassVar[bool] = True  # climbs the bound on log p(y) that `Certificate` speaks of
     optimal: ClassVar[bool] = False  # ends at the best q for its hyperparameters
@@ -47,6 +48,10 @@ class Method(abc.ABC):
     def check(self, model: Any, data: Any) -> None:
         """Refuse, in words, what the method cannot do with this model and these data."""
         return
+
+    def shortfall(self, model: Any) -> str | None:
+        """What keeps the bound below that of the best q, in words; None if nothing does."""
+        return None if self.optimal else "the search for q"  # which may end short of it
 
     @abc.abstractmethod
     def infer(self, model: Any, task: Any, warm: Any) -> Any:

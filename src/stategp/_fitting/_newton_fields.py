@@ -13,17 +13,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from stategp._data import Observations
 from stategp._fitting._methods import BayesNewton
 from stategp._fitting._methods._bayes_newton import newton_slopes, wanted_site
 from stategp._fitting._methods._lines import At
 from stategp._fitting._methods._slopes import Seen
+from stategp._fitting._settings import Settings
 from stategp._fitting._space_time import observed_in_space
 from stategp._fitting._stacked import LEAST, Rows, log_sites, observe_rows, quietly
 from stategp._inference import Outcome, Step, Stepwise, Watch, run
 from stategp._models import SpaceTimeGP, bare, seen_as_gaussian, with_likelihood
 from stategp._posteriors import SpaceTimePosterior
 from stategp._runtime import Progress
-from stategp.parameters import to_vector
 
 MOST_STEPS = 200
 STILL = 1e-8  # the largest relative change of a site that counts as none
@@ -40,35 +41,56 @@ class Newton(NamedTuple):
     change: float
 
 
+def is_newton_field(model: Any, settings: Settings) -> bool:
+    """Whether the sites of a field are to be moved by Newton steps."""
+    return isinstance(model, SpaceTimeGP) and isinstance(settings.method, BayesNewton)
+
+
 def newton_field(
-    model: SpaceTimeGP, request: Any, show: Progress, answer: Callable[[Any], Any]
+    model: SpaceTimeGP,
+    request: Any,
+    settings: Settings,
+    show: Progress,
+    answer: Callable[[Any], Any],
 ) -> SpaceTimePosterior:
     """The posterior that was asked for; `answer` finds that of pseudo-observations."""
-    method: BayesNewton = request.method
-    if method.curvature == "quasi_newton":
-        raise ValueError("curvature 'quasi_newton' is for an sg.GP; use 'exact' or 'riemann'")
-    if request.learn and len(to_vector(model)):
-        raise ValueError(
-            f"method={method.name!r} finds f for given hyperparameters: learn them by another, as "
-            "in posterior = sg.fit(model, x, y), then sg.condition(posterior.model, x, y, "
-            "method=sg.BayesNewton(…))"
-        )
+    natural = dataclasses.replace(request, method="natural")
+    if model.likelihood.conjugate:
+        exact: SpaceTimePosterior = answer(natural)
+        return exact
+    method: Any = settings.method
+    data, _ = observed_in_space(model, request)
+    _check(model, data, method, request)
     rows = observe_rows(model.likelihood, request, grid=True)
     inner = dataclasses.replace(
-        request, model=seen_as_gaussian(model), x=rows.x, weights=None, method="natural",
-        progress=False, learn=False,
+        natural, model=seen_as_gaussian(model), x=rows.x, weights=None, progress=False, learn=False,
+        options=request.options | {"max_steps": None, "tolerance": None},
     )  # fmt: skip
-    search = _Steps(model, rows, inner, method, lambda one: quietly(answer, one))
+    search = _Steps(model, rows, inner, settings, lambda one: quietly(answer, one))
     result = run(search, show, None)
-    field = search.best.field
-    data, _ = observed_in_space(model, request)
+    field, bound = search.best.field, search.best.bound
+    if method.steady:
+        free = quietly(answer, dataclasses.replace(natural, progress=False, learn=False))
+        result = method.remarked(model, result, free.elbo - bound)
     return dataclasses.replace(
         field,
         model=with_likelihood(field.model, model.likelihood),
         data=data,
-        elbo=search.best.bound,
+        elbo=bound,
         fit_result=result,
     )
+
+
+def _check(model: SpaceTimeGP, data: Observations, method: BayesNewton, request: Any) -> None:
+    """Refuse what Newton steps on a field cannot do."""
+    method.check(request.open(model, lambda: model), data)
+    if method.curvature == "quasi_newton":
+        raise ValueError("curvature 'quasi_newton' is for an sg.GP; use 'exact' or 'riemann'")
+    if request.checkpoints is not None:
+        raise ValueError(
+            f"checkpoint is for searches for hyperparameters, of which method={method.name!r} has "
+            "none; leave it out"
+        )
 
 
 class _Steps(Stepwise):
@@ -79,13 +101,14 @@ class _Steps(Stepwise):
         model: SpaceTimeGP,
         rows: Rows,
         request: Any,
-        method: BayesNewton,
+        settings: Settings,
         answer: Callable[[Any], Any],
     ):
         self.likelihood, self.rows, self.request = bare(model.likelihood), rows, request
-        self.method, self.answer = method, answer
-        self.max_steps = request.options["max_steps"] or MOST_STEPS
-        self.enough = request.options["tolerance"] or STILL
+        self.method: Any = settings.method
+        self.answer = answer
+        self.max_steps = settings.max_steps or MOST_STEPS
+        self.enough = settings.tolerance or STILL
 
     def start(self) -> Newton:
         guess = np.asarray(self.likelihood.guess(self.rows.y, self.rows.extra))
@@ -117,7 +140,6 @@ class _Steps(Stepwise):
             self.request,
             y=np.where(seen, values, np.nan),
             extras={"noise_variance": 1 / precision},
-            options=self.request.options | {"max_steps": None, "tolerance": None},
         )
         field = self.answer(asked)
         mean, variance = map(np.asarray, field.predict_f(x))

@@ -24,8 +24,8 @@ from stategp._fitting._deep import DeepTask, observe_outputs
 from stategp._fitting._doors import observations, refuse_sums
 from stategp._fitting._joint import joint_posterior
 from stategp._fitting._locations import Learned, learn_locations, place_learned
-from stategp._fitting._methods import BayesNewton, Natural, find_method
-from stategp._fitting._newton_fields import newton_field
+from stategp._fitting._methods import Natural, find_method
+from stategp._fitting._newton_fields import is_newton_field, newton_field
 from stategp._fitting._outputs import outputs_posterior
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import Settings, choose_settings
@@ -119,15 +119,17 @@ def answer(request: Request) -> Any:
     refuse_traced("the model", model)
     if not isinstance(model, GP):
         refuse_sums(model, request.x)
-    in_turns = _in_turns(model, request)
-    if in_turns is not None:
-        warn_unless_converged(in_turns.fit_result)
-        return _timed(in_turns, began)
-    settings = choose_settings(
-        lambda regime: find_method(model, request.method, regime),
-        stochastic=isinstance(model, DeepGP),
-        **request.options,
-    )
+    settings = None
+    if not isinstance(model, StackedGP):
+        settings = choose_settings(
+            lambda regime: find_method(model, request.method, regime),
+            stochastic=isinstance(model, DeepGP),
+            **request.options,
+        )
+    if settings is None or is_newton_field(model, settings):
+        posterior = _in_turns(model, request, settings)
+        warn_unless_converged(posterior.fit_result)
+        return _timed(posterior, began)
     if request.checkpoints is not None:
         settings = dataclasses.replace(settings, keeper=request.checkpoints.keeper())
     show = Progress.of(request.progress)
@@ -136,7 +138,7 @@ def answer(request: Request) -> Any:
         with finishing_compilations():
             match model:
                 case GP():
-                    posterior: Any = _series(model, request, settings, show)
+                    posterior = _series(model, request, settings, show)
                 case AdditiveGP():
                     posterior = _additive(model, request, settings, show)
                 case MultiOutputGP():
@@ -164,16 +166,13 @@ def _timed(posterior: Any, began: float) -> Any:
     return dataclasses.replace(posterior, fit_result=timed)
 
 
-def _in_turns(model: Any, request: Request) -> Any:
-    """The answer where it takes those to several requests, one after the other; else None."""
-    newton = isinstance(model, SpaceTimeGP) and isinstance(request.method, BayesNewton)
-    if not isinstance(model, StackedGP) and not (newton and not model.likelihood.conjugate):
-        return None
+def _in_turns(model: Any, request: Request, settings: Settings | None) -> Any:
+    """The answer where it takes those to several requests, one after the other."""
     show = Progress.of(request.progress)
     try:
-        if isinstance(model, StackedGP):
+        if settings is None:
             return stacked_posterior(model, request, show, answer)
-        return newton_field(model, request, show, answer)
+        return newton_field(model, request, settings, show, answer)
     finally:
         show.close()
 

@@ -4,8 +4,8 @@ Where nothing is approximate (a state at every input) the collapsed bound is log
 Kalman filter over scalar observations and its adjoint give it without the posterior of the
 states: the quick way. It says how much rounding may have cost. The careful way carries roots of
 covariances and takes observations one by one, at inducing points or between them. It is for
-signals so far above the noise that all other ways lose digits: with states [left; right] around
-each interval, and p_n what they say about f(x_n),
+signals so far above the noise that all other ways lose digits, and for the variances of steep
+kernels: with states [left; right] around each interval, and p_n what they say about f(x_n),
 
     bound = log ∫ p(states) ∏ N(y_n | p_n·states, noise) − ½ Σ precision · residual variance.
 """
@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from stategp._data import AtInducing, Observations, View, distinct_inputs, pad_observations
 from stategp._inference._bound import Q
@@ -51,6 +51,7 @@ LARGEST = 1e-6
 _SAME_SLOPE = 1e-9  # relative to the bound: two ways that agree on a slope so far are both right
 _CLEAREST = 1e26  # signal over noise, beyond which no number is given either
 _AGREEING = 1e-5  # relative difference of variances up to which two ways are both right
+_ALIKE = 0.01  # the same, up to which the careful one is right and the other has lost digits
 _MOST = 500_000  # observations that are taken one by one
 
 
@@ -174,14 +175,17 @@ def _sound(model: GP, swept: PairMarginals, careful: PairMarginals) -> PairMargi
     They are if the variances of f and of every entry of the states agree: a sweep that is right at
     all has more digits of small entries beside large ones.
     """
+    variance, careful_variance = _variances(model, swept, careful)
+    agree = jnp.all(jnp.abs(variance - careful_variance) <= _AGREEING * careful_variance)
+    return PairMarginals(careful.mean, jnp.where(agree, swept.covariance, careful.covariance))
+
+
+def _variances(model: GP, *ways: PairMarginals) -> tuple[Float[Array, "intervals rows"], ...]:
+    """Of every entry of the states and of f there, as each of the ways has them."""
     h, dim = model.kernels[0].emission(), model.kernels[0].state_dim
     f = jnp.zeros((2, 2 * dim)).at[0, :dim].set(h).at[1, dim:].set(h)
     rows = jnp.concatenate([jnp.eye(2 * dim), f])
-    variance, careful_variance = (
-        jnp.einsum("ri,mij,rj->mr", rows, pairs.covariance, rows) for pairs in (swept, careful)
-    )
-    agree = jnp.all(jnp.abs(variance - careful_variance) <= _AGREEING * careful_variance)
-    return PairMarginals(careful.mean, jnp.where(agree, swept.covariance, careful.covariance))
+    return tuple(jnp.einsum("ri,mij,rj->mr", rows, pairs.covariance, rows) for pairs in ways)
 
 
 def _pairs(prior: Transitions) -> Transitions:
@@ -230,11 +234,11 @@ def careful(
 
 def careful_q(model: GP, view: View, data: Observations, inducing: States, q: Q) -> Q:
     """The same q with the digits that its bound and its marginals may have lost."""
-    if not data.individual or not needs_care(model, view, q):  # sums have no other way
+    if not data.individual:  # sums have no other way
         return q
-    confirmed = _confirmed(model, view, inducing, q)
+    confirmed = _confirmed(model, view, inducing, q) if needs_care(model, view, q) else q
     if confirmed is not None:
-        return confirmed
+        return _fine(model, data, inducing, confirmed) if _is_steep(model, data) else confirmed
     value, _ = careful(to_vector(model), model, view, data, inducing)
     elbo = on_device(np.asarray(value - float(log_prior(model))))
     if not np.isfinite(elbo):
@@ -242,6 +246,31 @@ def careful_q(model: GP, view: View, data: Observations, inducing: States, q: Q)
     points, states = one_by_one(data, inducing)
     pairs = _stretched(careful_pairs(model, points, states), q.marginals[0], np.asarray(inducing))
     return q._replace(elbo=elbo, marginals=(_sound(model, q.marginals[0], pairs),))
+
+
+def _is_steep(model: GP, data: Observations) -> bool:
+    """Whether a sweep, though its bound is right, gives variances with few digits."""
+    gaussian = isinstance(model.likelihood, Gaussian) and len(model.kernels) == 1
+    return gaussian and model.kernels[0].steep and len(data) <= _MOST
+
+
+def _fine(model: GP, data: Observations, inducing: States, q: Q) -> Q:
+    """q with covariances of the careful way; no bound where a sweep finds others."""
+    points, states = one_by_one(data, inducing)
+    pairs = _stretched(careful_pairs(model, points, states), q.marginals[0], np.asarray(inducing))
+    covariance, agree = _finer(model, q.marginals[0], pairs)
+    elbo = q.elbo if agree else on_device(np.asarray(np.nan))
+    return q._replace(elbo=elbo, marginals=(PairMarginals(q.marginals[0].mean, covariance),))
+
+
+@quick_jit(rows="swept")
+def _finer(
+    model: GP, swept: PairMarginals, careful: PairMarginals
+) -> tuple[Float[Array, "intervals pair pair"], Bool[Array, ""]]:
+    """The covariances of the careful way, and whether those of a sweep are anything like them."""
+    variance, careful_variance = _variances(model, swept, careful)
+    agree = jnp.abs(variance - careful_variance) <= _ALIKE * careful_variance
+    return careful.covariance, jnp.all(agree)
 
 
 def _confirmed(model: GP, view: View, inducing: States, q: Q) -> Q | None:

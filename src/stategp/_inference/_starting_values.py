@@ -23,6 +23,7 @@ _STARTS: tuple[Role, ...] = (
 _DIFFUSIVITIES: dict[Role, int] = {  # the order of the derivative that walks
     "diffusivity": 0, "slope diffusivity": 1, "diffusivity 2": 2, "diffusivity 3": 3,
     "diffusivity 4": 4, "diffusivity 5": 5, "diffusivity 6": 6,
+    "diffusivity 7": 7, "diffusivity 8": 8, "diffusivity 9": 9, "diffusivity 10": 10,
 }  # fmt: skip
 _SIZES: tuple[Role, ...] = ("variance", "slope variance", *_DIFFUSIVITIES)
 

@@ -108,6 +108,11 @@ class Kernel(eqx.Module):
         return False
 
     @property
+    def steep(self) -> bool:
+        """Whether Q of a step, scaled to unit diagonal, leaves less than half of all digits."""
+        return False
+
+    @property
     def homogeneous(self) -> bool:
         """Whether the process is the same at all inputs: P₀, and steps by their lengths alone."""
         return True

@@ -52,6 +52,10 @@ class Blockwise(Kernel):
     def deterministic(self) -> bool:
         return all(block.deterministic for block in self.blocks())
 
+    @property
+    def steep(self) -> bool:
+        return any(block.steep for block in self.blocks())
+
     def matrices_from(
         self, start: Steps, dt: Steps
     ) -> tuple[Float[Array, "dim dim *steps"], Float[Array, "dim dim *steps"]]:
@@ -258,6 +262,10 @@ class Kronecker(Kernel):
 
     def transition(self, dt: Scalar) -> Matrix:
         return jnp.kron(self.left.transition(dt), self.right.transition(dt))
+
+    @property
+    def steep(self) -> bool:
+        return self.left.steep or self.right.steep
 
     @property
     def homogeneous(self) -> bool:

@@ -19,9 +19,10 @@ from stategp.kernels._base import Matrix, Scalar, State, Steps
 from stategp.kernels._beginning import Beginning, Matrices
 from stategp.parameters import Parameter
 
-# Q of a step, scaled to unit diagonal, has a condition number of 2e8 at this order, half of the
-# digits of double precision, and about 30 times more with each further one.
-HIGHEST_ORDER = 6
+# Q of a step, scaled to unit diagonal, has a condition number of 2e8 at order 6, half of the digits
+# of double precision, and about 30 times more with each further one: at the highest, nearly all.
+_STEEP = 6
+HIGHEST_ORDER = 10
 
 
 class IteratedWiener(Beginning):
@@ -35,6 +36,10 @@ class IteratedWiener(Beginning):
     @property
     def homogeneous(self) -> bool:
         return False
+
+    @property
+    def steep(self) -> bool:
+        return self.order >= _STEEP
 
     @property
     def state_dim(self) -> int:

@@ -120,6 +120,9 @@ class IntegratedWiener(_Trend):
     posterior mean is the smoothing spline of degree 2 · order + 1. Nothing pulls it anywhere: at
     the first observation the variances of f, f′, f″, … are start, slope, slope²/start, …, and from
     there the equation runs in both directions. Forecasts go on as polynomials of degree `order`.
+    Orders go up to 10, beyond which a step has no digits left in double precision: for Gaussian
+    observations variances are right to a relative 10⁻⁸ at orders 2, 5 and 10; with other
+    likelihoods to 10⁻⁸ at order 5 and 10⁻⁴ at order 10.
 
     >>> import stategp as sg
     >>> sg.kernels.IntegratedWiener(diffusivity=0.5)
@@ -144,8 +147,9 @@ class IntegratedWiener(_Trend):
         self.order = whole_number("order", order)
         if not 1 <= self.order <= HIGHEST_ORDER:
             raise ValueError(
-                f"order must lie between 1 and {HIGHEST_ORDER}, got {order}; a random walk "
-                "that is not integrated is sg.kernels.Wiener"
+                f"order must lie between 1 and {HIGHEST_ORDER}, beyond which double precision has "
+                f"no digits left, got {order}; a random walk that is not integrated is "
+                "sg.kernels.Wiener"
             )
         if (start is None) != (slope is None):
             given, other = ("slope", "start") if start is None else ("start", "slope")

@@ -25,6 +25,7 @@ from stategp._fitting._methods._natural import CLOSE, Natural
 from stategp._fitting._methods._natural_first_order import NaturalInMinibatches, NaturalWithOptax
 from stategp._fitting._methods._power_ep import PowerEP
 from stategp._fitting._settings import Regime
+from stategp._models import SpaceTimeGP
 
 __all__ = [
     "CLOSE",
@@ -63,6 +64,17 @@ METHODS: tuple[type[Method], ...] = (
 )
 
 
+# Of a series by name, of a field by the Newton steps that do the same.
+_OF_FIELDS = {
+    "laplace": 'sg.BayesNewton("mode", "exact")',
+    "ep": 'sg.BayesNewton("ep", "exact")',
+    "posterior_linearisation": 'sg.BayesNewton("linearised", "gauss_newton")',
+    "unscented": 'sg.BayesNewton("linearised", "gauss_newton"), by quadrature in place of points,',
+    "extended": 'sg.BayesNewton("extended", "gauss_newton")',
+    "gauss_newton": 'sg.BayesNewton("mode", "gauss_newton")',
+}
+
+
 def find_method(model: Any, method: Any, regime: Regime) -> Method:
     """The method that was asked for, by name or as an object, if it goes with the model."""
     names = dict.fromkeys(kind.name for kind in METHODS)
@@ -81,7 +93,13 @@ def find_method(model: Any, method: Any, regime: Regime) -> Method:
         known = ", ".join(
             dict.fromkeys(repr(kind.name) for kind in METHODS if isinstance(model, kind.model))
         )
-        raise ValueError(f"method={name!r} cannot be used with {what} models; use one of {known}")
+        named = isinstance(method, str) and isinstance(model, SpaceTimeGP)
+        other = _OF_FIELDS.get(name) if named else None
+        same = f"; method={other} does that for given hyperparameters, with sg.condition"
+        raise ValueError(
+            f"method={name!r} cannot be used with {what} models"
+            + (same if other else f"; use one of {known}")
+        )
     for kind in kinds:
         if regime in kind.regimes:
             return method if isinstance(method, Method) else kind()

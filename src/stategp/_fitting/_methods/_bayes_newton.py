@@ -38,6 +38,7 @@ from stategp._fitting._methods._quasi_newton import Memory, first_memory, rememb
 from stategp._fitting._methods._slopes import OBJECTIVES, Seen, Slopes
 from stategp._fitting._series import SeriesTask
 from stategp._inference import (
+    FitResult,
     Geometry,
     Latent,
     Q,
@@ -51,7 +52,7 @@ from stategp._inference import (
     run,
     settle_fully,
 )
-from stategp._models import GP
+from stategp._models import GP, SpaceTimeGP
 from stategp._posteriors import Posterior
 
 CURVATURES = ("exact", "gauss_newton", "quasi_newton", "riemann")
@@ -71,7 +72,8 @@ class BayesNewton(ForGiven):
     second derivative: ``"exact"``, ``"gauss_newton"``, ``"quasi_newton"`` (from differences of
     first derivatives) or ``"riemann"`` (exact, and corrected so that every precision is positive;
     where the objective curves upwards the answer depends on `damping`). ``steady=True`` gives all
-    sites one precision, their average; `posterior.fit_result` says what that costs.
+    sites one precision, their average; what that costs is said by `posterior.fit_result`, and is a
+    part of the error in `posterior.certificate`, if there is one.
 
     `damping` is the fraction of each update that is applied. It is for `sg.condition` of an `sg.GP`
     or an `sg.SpaceTimeGP`; hyperparameters are not learned. `posterior.elbo` is the variational
@@ -90,7 +92,8 @@ class BayesNewton(ForGiven):
     steady: bool = False
     damping: float = 0.7
 
-    name = "bayes_newton"
+    name, model = "bayes_newton", GP | SpaceTimeGP
+    plain_bound = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,10 +110,24 @@ class BayesNewton(ForGiven):
                 f"{_REFUSED[self.objective, self.curvature]}; use 'exact' or 'riemann'"
             )
 
-    def check(self, model: GP, data: Any) -> None:
+    def check(self, model: GP | SpaceTimeGP, data: Any) -> None:
         super().check(model, data)
         if self.objective == "ep" and np.any(np.asarray(data.weights) != 1):
             raise ValueError("the objective 'ep' does not take weights; use 'variational'")
+
+    def shortfall(self, model: Any) -> str | None:
+        if model.likelihood.conjugate:
+            return None
+        frozen = "one precision for all sites"
+        if self.objective == "variational" and self.curvature in ("exact", "quasi_newton"):
+            return frozen if self.steady else "the search for q"
+        chosen = f"the objective {self.objective!r} with the curvature {self.curvature!r}"
+        return f"{chosen} and {frozen}" if self.steady else chosen
+
+    def remarked(self, model: Any, result: FitResult, lost: float) -> FitResult:
+        """The result of a search, with what steady sites cost of the bound."""
+        words = f"{self.shortfall(model)} costs {max(lost, 0.0):.2g} nats of the bound"
+        return result.with_remarks(words) if self.steady else result
 
     def infer(self, model: GP, task: SeriesTask, warm: Any) -> Posterior:
         if model.likelihood.conjugate:
@@ -121,10 +138,8 @@ class BayesNewton(ForGiven):
         result = run(search, task.show, task.settings.keeper)
         q = search.best.q
         if self.steady:
-            free = float(free_bound(model, task.data, shape, q)) - float(q.elbo)
-            result = result.with_remarks(
-                f"one precision for all sites costs {max(free, 0.0):.2g} nats of the bound"
-            )
+            free = float(free_bound(model, task.data, shape, q))
+            result = self.remarked(model, result, free - float(q.elbo))
         return task.posterior(model, q.sites, q.marginals, q.elbo, result)
 
 

@@ -1,5 +1,6 @@
 """Methods that find q for given hyperparameters: a site for every observation, moved in steps."""
 
+from types import UnionType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from stategp._fitting._methods._laplace import refuse_several_latents
 from stategp._fitting._methods._natural import Natural
 from stategp._fitting._series import SeriesTask
 from stategp._inference import Outcome, Stepwise, Watch
-from stategp._models import GP
+from stategp._models import GP, SpaceTimeGP
 from stategp._posteriors import Posterior
 from stategp.parameters import to_vector
 
@@ -24,7 +25,7 @@ class ForGiven(Method):
     damping: float  # a field of each
 
     name: ClassVar[str]
-    model: ClassVar[type] = GP
+    model: ClassVar[type | UnionType] = GP
     plain_bound: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -32,7 +33,7 @@ class ForGiven(Method):
         if share is None or not 0 < share <= 1:
             raise ValueError(f"damping must lie in (0, 1], got {self.damping!r}")
 
-    def check(self, model: GP, data: Any) -> None:
+    def check(self, model: GP | SpaceTimeGP, data: Any) -> None:
         refuse_several_latents(self.name, model)
         if len(to_vector(model)) and not model.likelihood.conjugate:
             raise ValueError(

@@ -37,7 +37,7 @@ from stategp._inference import (
     prior_mean,
     run,
 )
-from stategp._models import GP
+from stategp._models import GP, SpaceTimeGP
 from stategp._posteriors import Posterior
 from stategp.chain import PairMarginals
 
@@ -71,7 +71,7 @@ class ImportanceWeighted(ForGiven):
     def __post_init__(self) -> None:
         object.__setattr__(self, "samples", whole_number("samples", self.samples, least=2))
 
-    def check(self, model: GP, data: Any) -> None:
+    def check(self, model: GP | SpaceTimeGP, data: Any) -> None:
         super().check(model, data)
         if not data.individual:
             raise ValueError("method='importance_weighted' needs single observations, not sums")

@@ -36,7 +36,7 @@ from stategp._inference import (
     starting_sites,
     unless_lost,
 )
-from stategp._models import GP
+from stategp._models import GP, SpaceTimeGP
 from stategp._posteriors import Posterior
 from stategp.chain import PairMarginals, Sites, Swept, sweep
 from stategp.likelihoods import Laplace as LaplaceNoise
@@ -143,7 +143,7 @@ def laplace_objective(model: GP, data: Observations, inducing: States) -> Any:
     return function
 
 
-def refuse_several_latents(name: str, model: GP) -> None:
+def refuse_several_latents(name: str, model: GP | SpaceTimeGP) -> None:
     """Refuse likelihoods that read several functions."""
     if model.likelihood.latents > 1:
         raise ValueError(
