@@ -5,10 +5,12 @@ make the data, and with those from how much their forecasts would have missed th
 observations. At origins within the training parts of series: M4 weekly (`STATEGP_DATA`), 13, 52 and
 104 weeks before their end, and M3 monthly (`benchmarks/results/m3-monthly.npz`, which
 `benchmarks.forecasts` writes), 18 months before it. The power of the errors and how far ahead they
-reach were chosen on all of the weekly ones and on every third of the monthly ones.
+reach were chosen on all of the weekly ones. On monthly ones it does not help, and the forecaster
+does it for days and weeks only.
 
-    python -m benchmarks.foresight_trial monthly --share 1/3 --out monthly-1.json
-    python -m benchmarks.foresight_trial --join weekly-*.json monthly-*.json --store
+    python -m benchmarks.foresight_trial monthly --share 0/3 --out monthly.json
+    python -m benchmarks.foresight_trial weekly --out weekly.json
+    python -m benchmarks.foresight_trial --join weekly.json monthly.json --store
 
 `--store` keeps a summary in docs/forecast-trials-run.json, which docs/forecasting.md quotes.
 """
@@ -33,7 +35,6 @@ M3 = Path(__file__).parent / "results" / "m3-monthly.npz"
 STORED = Path(__file__).parent.parent / "docs" / "forecast-trials-run.json"
 CUTS = BEFORE_THE_END | {"monthly": (18,)}
 FEWEST = {"weekly": 60, "monthly": 40}  # observations before an origin
-CHOSEN_ON = {"weekly": (0, 1, 2), "monthly": (0,)}  # of three shares
 WAYS = ("evidence", "errors")
 SCORES = ("mase", "msis", "coverage")
 
@@ -48,7 +49,6 @@ def compared(group, y, future):
     learned[best] += [learn(other, series) for other in scales[best][1:]]
     evidences = [[one.evidence for one in some] for some in learned]
     misses = [[missed_by(one, series) for one in some] for some in learned]
-    nothing = [[math.nan] * len(some) for some in misses]
     parts = [[part(one, series, here.ahead) for one in some] for some in learned]
 
     def score(misses):
@@ -56,16 +56,14 @@ def compared(group, y, future):
         average = average_of(parts[s][n]._replace(weight=w) for w, s, n in weights)
         return dict(zip(SCORES, scored(group, average, y, future), strict=True))
 
-    return dict(zip(WAYS, (score(nothing), score(misses)), strict=True))
+    return dict(zip(WAYS, (score(None), score(misses)), strict=True))
 
 
 def run(options):
     series = read_m4("weekly") if options.group == "weekly" else read_series(M3)
     number, shares = map(int, options.share.split("/"))
     horizon, found = GROUPS[options.group].horizon, []
-    for place, (name, (train, _)) in enumerate(series.items()):
-        if place % shares != number:
-            continue
+    for name, (train, _) in list(series.items())[number::shares]:
         for cut in CUTS[options.group]:
             y, future = train[:-cut], train[len(train) - cut :][:horizon]
             if len(y) < FEWEST[options.group]:
@@ -74,34 +72,36 @@ def run(options):
                 warnings.simplefilter("ignore")
                 scores = compared(options.group, y, future)
             about = {"group": options.group, "series": name, "before_the_end": cut}
-            found.append(about | {"third": place % 3} | scores)
+            found.append(about | scores)
             options.out.write_text(json.dumps(found))
     print(f"{len(found)} origins: {options.out}")
 
 
 def summary(rows):
-    """Means of both, and of the differences with their standard errors."""
-    both = {way: np.array([[row[way][s] for s in SCORES] for row in rows]) for way in WAYS}
-    change = both["errors"] - both["evidence"]
+    """Means of both, and the change of the logarithm of MASE and MSIS.
+
+    Origins in the same series are not independent: standard errors are those of means over series.
+    """
     found = {"origins": len(rows)}
-    for way, scores in both.items():
-        found[way] = dict(zip(SCORES, scores.mean(axis=0).tolist(), strict=True))
-    error = change.std(axis=0, ddof=1) / math.sqrt(len(rows))
-    found["change"] = dict(zip(SCORES, change.mean(axis=0).tolist(), strict=True))
-    found["standard error"] = dict(zip(SCORES, error.tolist(), strict=True))
+    for way in WAYS:
+        found[way] = {name: float(np.mean([row[way][name] for row in rows])) for name in SCORES}
+    for name in SCORES[:2]:
+        changes = {}
+        for row in rows:
+            change = math.log(row["errors"][name] / row["evidence"][name])
+            changes.setdefault(row["series"], []).append(change)
+        means = np.array([np.mean(some) for some in changes.values()])
+        error = float(np.std(means, ddof=1) / math.sqrt(len(means)))
+        found[f"change of log {name}"] = {"mean": float(np.mean(means)), "standard error": error}
     return found
 
 
 def join(options):
     rows = [row for file in options.join for row in json.loads(file.read_text())]
     found = {}
-    for group, chosen_on in CHOSEN_ON.items():
-        for name, fresh in (("chosen on", False), ("others", True)):
-            here = [row for row in rows if row["group"] == group]
-            here = [row for row in here if (row["third"] not in chosen_on) == fresh]
-            if here:
-                found[f"{group}, {name}"] = summary(here)
-                print(f"{group}, {name}: {json.dumps(summary(here))}")
+    for group in sorted({row["group"] for row in rows}):
+        found[group] = summary([row for row in rows if row["group"] == group])
+        print(f"{group}: {json.dumps(found[group])}")
     if options.store:
         stored = json.loads(STORED.read_text()) | {"foresight": found}
         STORED.write_text(json.dumps(stored, indent=1) + "\n")
@@ -109,7 +109,7 @@ def join(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("group", nargs="?", choices=CHOSEN_ON)
+    parser.add_argument("group", nargs="?", choices=FEWEST)
     parser.add_argument("--share", default="0/1", help="which of how many shares of the series")
     parser.add_argument("--out", type=Path, help="a JSON file")
     parser.add_argument("--join", type=Path, nargs="+", metavar="FILE", help="results of shares")

@@ -5,7 +5,6 @@ Weights follow from how likely models make the data (`benchmarks.foresight_trial
 follow from errors of forecasts).
 """
 
-import math
 from typing import NamedTuple
 from unittest import mock
 
@@ -47,8 +46,7 @@ def trial_of_weights(group, here, y, future):
         ]
         with mock.patch.object(_choosing, "_KEPT", way.kept):
             evidences = [[one.evidence for one in scale] for scale in used]
-            unknown = [[math.nan] * len(scale) for scale in used]
-            weights = _choosing.weigh(evidences, unknown, best)
+            weights = _choosing.weigh(evidences, None, best)
         parts = [
             part(used[scale][place], series, here.ahead)._replace(weight=weight)
             for weight, scale, place in weights

@@ -158,7 +158,7 @@ def test_every_door_tells_the_same(monthly, tmp_path) -> None:
 
 def test_models_of_the_likelier_scale_come_first() -> None:
     """Of two scales the other keeps a third; of the rest all models share one half."""
-    found = weigh([[-3.0], [0.0, -1.0]], [[np.nan], [1.0, 1.0]], best=1)
+    found = weigh([[-3.0], [0.0, -1.0]], None, best=1)
     assert [(scale, number) for _, scale, number in found] == [(1, 0), (1, 1), (0, 0)]
     likelier = 1 / (1 + np.exp(-1.0))
     share = 2 / 3 - 1 / 3 / (1 + np.exp(3.0))
@@ -172,6 +172,8 @@ def test_models_that_would_have_missed_by_less_have_more_weight() -> None:
     assert [(scale, number) for _, scale, number in found] == [(0, 0), (0, 1)]
     np.testing.assert_allclose(found[1][0] / found[0][0], 1.5**-8)
     assert found[0][0] + found[1][0] == pytest.approx(1.0)
+    unknown = weigh([[-3.0], [0.0, -1.0]], [[np.nan], [1.0, 1.0]], best=1)
+    assert unknown == weigh([[-3.0], [0.0, -1.0]], None, best=1)
 
 
 def test_what_a_model_would_have_forecast_is_what_it_forecasts_from_there() -> None:

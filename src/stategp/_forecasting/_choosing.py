@@ -74,15 +74,15 @@ def _after(seen: np.ndarray, lately: float, beyond: np.ndarray) -> np.ndarray:
 
 
 def weigh(
-    evidences: list[list[float]], misses: list[list[float]], best: int
+    evidences: list[list[float]], misses: list[list[float]] | None, best: int
 ) -> list[tuple[float, int, int]]:
     """The weights of models that matter, with the numbers of scale and model.
 
-    They follow from how much forecasts would have missed the latest observations, where that is
-    known of all models. The scale with more weight comes first, and within it the largest.
+    They follow from how much forecasts would have missed the latest observations, if that is given
+    and known of all models. The scale with more weight comes first, and within it the largest.
     """
-    known = [miss for scale in misses for miss in scale]
-    if known and np.all(np.isfinite(known)) and min(known) > 0:
+    known = [miss for scale in misses or [] for miss in scale]
+    if misses and np.all(np.isfinite(known)) and min(known) > 0:
         shares = [(np.array(scale) / min(known)) ** -_SHARPNESS for scale in misses]
     else:
         shares = _by_evidence(evidences, best)
@@ -161,7 +161,9 @@ def choose(
     fitted[best] += [search(other, series) for other in scales[best][1:]]
     chosen = []
     evidences = [[one.evidence for one in some] for some in fitted]
-    misses = [[missed_by(one, series) for one in some] for some in fitted]
+    misses = None
+    if series.outline.days_and_weeks:
+        misses = [[missed_by(one, series) for one in some] for some in fitted]
     for weight, number, place in weigh(evidences, misses, best):
         model = fitted[number][place]
         about, scale = model.candidate, model.candidate.scale

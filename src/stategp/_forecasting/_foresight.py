@@ -30,9 +30,9 @@ def missed_by(learned: Learned, series: Series) -> float:
 
     NaN where that is not known: too few observations, or a likelihood of their own.
     """
-    posterior, effects = learned.posterior, np.zeros(len(series.latest))
     if not series.beside.normal:
         return math.nan
+    posterior, effects = learned.posterior, np.zeros(len(series.latest))
     if isinstance(posterior, RegressionPosterior):
         columns = posterior.design.matrix(series.x[series.latest])
         effects = columns @ np.asarray(posterior.effect_mean)
@@ -45,11 +45,8 @@ def mean_miss(
 ) -> float:
     """The same for a kernel and a noise that were learned, and effects at the latest observations.
 
-    The observations that teach hyperparameters are gone through, and outliers do not count. Of
-    hours and minutes the next six would say little about the days that people forecast.
+    The observations that teach hyperparameters are gone through, and outliers do not count.
     """
-    if series.outline.pattern is not None:
-        return math.nan
     rows, scale = series.latest, candidate.scale
     count = min(_ORIGINS, len(rows) // 2)
     known = candidate.fitted[rows] + effects

@@ -282,7 +282,9 @@ class PanelFit:
         for entry in entries:
             scales[entry.scale].append(entry)
         evidences = [[entry.evidence for entry in scale] for scale in scales]
-        misses = [[entry.missed for entry in scale] for scale in scales]
+        misses = None
+        if best.series.outline.days_and_weeks:
+            misses = [[entry.missed for entry in scale] for scale in scales]
         weighed = []
         if any(np.isfinite(entry.evidence) for entry in entries):
             with np.errstate(invalid="ignore"):
