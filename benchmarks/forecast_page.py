@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import forecast_targets
+from benchmarks.forecast_scores import THIRDS
 from benchmarks.forecast_series import PEERS
 from stategp._runtime import replacing
 
@@ -84,4 +85,5 @@ def _cell(results, method):
         return "–"
     mase, inside, msis = (np.mean([one[n] for one in found]) for n in ("mase", "coverage", "msis"))
     seconds = np.median([one["seconds"] for one in found])
-    return f"{mase:.2f}, {100 * inside:.1f} %, {msis:.1f}, {seconds:.2g} s"
+    thirds = ", ".join(f"{100 * np.mean([one[third] for one in found]):.0f}" for third in THIRDS)
+    return f"{mase:.2f}, {100 * inside:.1f} % ({thirds}), {msis:.1f}, {seconds:.2g} s"

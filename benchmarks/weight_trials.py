@@ -1,6 +1,8 @@
 """The trial of `benchmarks.forecast_trials` about weights of models: which trend comes first.
 
 The first is fitted on both scales, the others on the likelier one, unless all are fitted on both.
+Weights follow from how likely models make the data (`benchmarks.foresight_trial` has those that
+follow from errors of forecasts).
 """
 
 from typing import NamedTuple
@@ -43,7 +45,8 @@ def trial_of_weights(group, here, y, future):
             for number, scale in enumerate(ordered)
         ]
         with mock.patch.object(_choosing, "_KEPT", way.kept):
-            weights = _choosing.weigh([[one.evidence for one in scale] for scale in used], best)
+            evidences = [[one.evidence for one in scale] for scale in used]
+            weights = _choosing.weigh(evidences, None, best)
         parts = [
             part(used[scale][place], series, here.ahead)._replace(weight=weight)
             for weight, scale, place in weights

@@ -13,6 +13,7 @@ from stategp._forecasting._averages import Average, Part
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._candidates import Outline
 from stategp._forecasting._choosing import weigh
+from stategp._forecasting._foresight import AHEAD, foreseen, mean_miss
 from stategp._forecasting._instants import read_times
 from stategp._forecasting._learning import Series
 from stategp._forecasting._patterns import exact_pattern
@@ -157,12 +158,50 @@ def test_every_door_tells_the_same(monthly, tmp_path) -> None:
 
 def test_models_of_the_likelier_scale_come_first() -> None:
     """Of two scales the other keeps a third; of the rest all models share one half."""
-    found = weigh([[-3.0], [0.0, -1.0]], best=1)
+    found = weigh([[-3.0], [0.0, -1.0]], None, best=1)
     assert [(scale, number) for _, scale, number in found] == [(1, 0), (1, 1), (0, 0)]
     likelier = 1 / (1 + np.exp(-1.0))
     share = 2 / 3 - 1 / 3 / (1 + np.exp(3.0))
     expected = [share * (0.25 + likelier / 2), share * (0.75 - likelier / 2), 1 - share]
     np.testing.assert_allclose([weight for weight, _, _ in found], expected)
+
+
+def test_models_that_would_have_missed_by_less_have_more_weight() -> None:
+    """Half as much again and a weight 1.5⁻⁸ times as large; twice as much, and none."""
+    found = weigh([[-3.0, -5.0], [0.0]], [[2.0, 3.0], [4.0]], best=1)
+    assert [(scale, number) for _, scale, number in found] == [(0, 0), (0, 1)]
+    np.testing.assert_allclose(found[1][0] / found[0][0], 1.5**-8)
+    assert found[0][0] + found[1][0] == pytest.approx(1.0)
+    unknown = weigh([[-3.0], [0.0, -1.0]], [[np.nan], [1.0, 1.0]], best=1)
+    assert unknown == weigh([[-3.0], [0.0, -1.0]], None, best=1)
+
+
+def test_what_a_model_would_have_forecast_is_what_it_forecasts_from_there() -> None:
+    """From each of the latest observations on, irregular and weighted, as if fitted up to it."""
+    rng = np.random.default_rng(0)
+    x = np.cumsum(rng.choice([1.0, 2.0], 40))
+    y = 5.0 + np.cumsum(rng.standard_normal(40))
+    series = Series.of(x, y, rng.uniform(0.5, 2.0, 40), dates=False, robust=False)
+    candidate = series.candidates()[0][0]
+    values = y - candidate.fitted
+    kernel, noise = candidate.kernel, float(candidate.likelihood.variance.value)
+    found = foreseen(kernel, x, values, series.counts / noise)
+    model = sg.GP(kernel, candidate.likelihood)
+    misses = []
+    for origin in range(19, 39):
+        seen = slice(0, origin + 1)
+        weights = series.counts[seen]
+        posterior = sg.condition(model, x[seen], values[seen], weights=weights, inducing="data")
+        ahead = slice(origin + 1, origin + 1 + AHEAD)
+        expected = np.asarray(posterior.predict_f(x[ahead])[0])
+        diagonal = [found[k, origin + 1 + k] for k in range(len(expected))]
+        # A filter from levels that are vague, 10⁵ changes squared, loses some digits.
+        np.testing.assert_allclose(diagonal, expected, rtol=0, atol=1e-7)
+        misses += np.abs(values[ahead] - expected).tolist()
+    assert np.isnan(found[2, :3]).all()
+    assert mean_miss(kernel, noise, candidate, series) == pytest.approx(np.mean(misses), rel=1e-7)
+    few = Series.of(x[:12], y[:12], None, dates=False, robust=False)
+    assert np.isnan(mean_miss(kernel, noise, few.candidates()[0][0], few))
 
 
 def test_a_search_goes_on_from_what_was_learned_before() -> None:

@@ -123,3 +123,17 @@ def test_what_was_tried() -> None:
     assert f"At {now['origins']} of these origins" in page
     assert "the MASE goes from {:.2f} to {:.2f} and".format(*mase) in page
     assert "and the MSIS from {:.1f} to {:.1f}.".format(*msis) in page
+
+
+def test_weights_by_errors_of_forecasts() -> None:
+    page = " ".join((DOCS / "forecasting.md").read_text().split())
+    run = json.loads((DOCS / "forecast-trials-run.json").read_text())["foresight"]
+    weekly, monthly = run["weekly"], run["monthly"]
+    before, now = weekly["evidence"], weekly["errors"]
+    changes = [100 * np.array(list(one["change of log mase"].values())) for one in (weekly, monthly)]
+    assert f"at all {weekly['origins']} origins (on which" in page
+    assert f"the MASE goes from {before['mase']:.2f} to {now['mase']:.2f}, the MSIS from " in page
+    assert f"the MSIS from {before['msis']:.1f} to {now['msis']:.1f}, and a typical" in page
+    words = ["{:+.1f} ± {:.1f} %".format(*change).replace("-", "−") for change in changes]
+    assert f"changes by {words[0]}. At {monthly['origins']} origins in monthly" in page
+    assert f"in monthly series it changes by {words[1]}. They are used for days" in page

@@ -86,6 +86,12 @@ class Outline:
         clock = [season for season in self.seasons if season.name in _CLOCK and season.long]
         return max(clock, key=lambda season: season.period, default=None)
 
+    @property
+    def days_and_weeks(self) -> bool:
+        """Whether slopes come and go: a season of the clock, or a long one, and no pattern."""
+        found = any(season.long or season.name in _CLOCK for season in self.seasons)
+        return found and self.pattern is None
+
 
 class Candidate(NamedTuple):
     """A model of y, or of y on another scale."""
@@ -199,7 +205,7 @@ def _trends(outline: Outline, change: float, most: float) -> dict[str, dict[str,
             },
             "a level that changes, and smooth deviations": {"level": level(start), "short": smooth},
         }  # fmt: skip
-    if not any(season.long or season.name in _CLOCK for season in outline.seasons):
+    if not outline.days_and_weeks:
         far = 10 * outline.span  # over which slopes are forgotten
         rate = np.sqrt(3) / far
         wandering = Matern32(

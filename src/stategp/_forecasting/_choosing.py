@@ -1,4 +1,4 @@
-"""The default forecaster: candidate models are fitted, and weighed by how likely they make y."""
+"""The default forecaster: candidate models are fitted, and weighed by how well they forecast."""
 
 import math
 from types import MappingProxyType
@@ -11,6 +11,7 @@ from stategp._forecasting._averages import Average, Part, average_of, kept_posit
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._candidates import Candidate
 from stategp._forecasting._changes import surprise, with_changes
+from stategp._forecasting._foresight import missed_by
 from stategp._forecasting._learning import Learned, Series, learn, noise_of
 from stategp._forecasting._scales import Scale
 from stategp._posteriors import Posterior
@@ -22,6 +23,7 @@ _LARGEST = 4.0  # scores beyond which an error counts no more
 _NEGLIGIBLE = 0.01  # a weight
 _KEPT = 1 / 3  # weight of the scale that is less likely
 _SHARED = 0.5  # of the weight within a scale, which all of its models share
+_SHARPNESS = 8.0  # weights fall with that power of the errors of forecasts
 _ESTIMATED = 3.0  # relative growth of variances over a distance as long as the data
 
 
@@ -71,14 +73,37 @@ def _after(seen: np.ndarray, lately: float, beyond: np.ndarray) -> np.ndarray:
     return np.where(beyond > 0, variance, 1.0)
 
 
-def weigh(evidences: list[list[float]], best: int) -> list[tuple[float, int, int]]:
+def weigh(
+    evidences: list[list[float]], misses: list[list[float]] | None, best: int
+) -> list[tuple[float, int, int]]:
     """The weights of models that matter, with the numbers of scale and model.
 
-    Those of the likelier scale come first, and of these the largest.
+    They follow from how much forecasts would have missed the latest observations, if that is given
+    and known of all models. The scale with more weight comes first, and within it the largest.
+    """
+    known = [miss for scale in misses or [] for miss in scale]
+    if misses and np.all(np.isfinite(known)) and min(known) > 0:
+        shares = [(np.array(scale) / min(known)) ** -_SHARPNESS for scale in misses]
+    else:
+        shares = _by_evidence(evidences, best)
+    total = sum(float(share.sum()) for share in shares)
+    found = [
+        (float(weight) / total, scale, number)
+        for scale, share in enumerate(shares)
+        for number, weight in enumerate(share)
+    ]
+    kept = [each for each in found if each[0] > _NEGLIGIBLE]
+    left = sum(weight for weight, _, _ in kept)
+    heavier = int(np.argmax([share.sum() for share in shares]))
+    ordered = sorted(kept, key=lambda each: (each[1] != heavier, -each[0]))
+    return [(weight / left, scale, number) for weight, scale, number in ordered]
 
-    Within each scale, models have weights by how likely they make the data. Between the two that
-    would decide too much: which errors grow with the level is one thing, how large the next ones
-    are another. So the other scale keeps a share.
+
+def _by_evidence(evidences: list[list[float]], best: int) -> list[np.ndarray]:
+    """Within each scale, models have weights by how likely they make the data.
+
+    Between the two that would decide too much: which errors grow with the level is one thing, how
+    large the next ones are another. So the other scale keeps a share.
     """
     share = 1.0
     if len(evidences) == 2:
@@ -88,18 +113,14 @@ def weigh(evidences: list[list[float]], best: int) -> list[tuple[float, int, int
     for scale, evidence in enumerate(evidences):
         shares = np.exp(np.array(evidence) - max(evidence))
         shares = _SHARED / len(shares) + (1 - _SHARED) * shares / shares.sum()
-        shares *= (share if scale == best else 1 - share) / shares.sum()
-        found += [(float(weight), scale, number) for number, weight in enumerate(shares)]
-    kept = [each for each in found if each[0] > _NEGLIGIBLE]
-    total = sum(weight for weight, _, _ in kept)
-    ordered = sorted(kept, key=lambda each: (each[1] != best, -each[0]))
-    return [(weight / total, scale, number) for weight, scale, number in ordered]
+        found.append(shares * ((share if scale == best else 1 - share) / shares.sum()))
+    return found
 
 
 def choose(
     series: Series, axis: TimeAxis, *, robust: bool = True, options: Any = MappingProxyType({})
 ) -> tuple[tuple[Choice, ...], Series]:
-    """The models that matter, the likeliest first; and the series as they see it.
+    """The models that matter, those of the scale with more weight first, and the series as seen.
 
     Of y and of log y the first kind of trend is fitted, of the one that makes the data likelier the
     others too. Where the likelier of the first two finds outliers, all is repeated with little
@@ -139,7 +160,11 @@ def choose(
             ]
     fitted[best] += [search(other, series) for other in scales[best][1:]]
     chosen = []
-    for weight, number, place in weigh([[one.evidence for one in some] for some in fitted], best):
+    evidences = [[one.evidence for one in some] for some in fitted]
+    misses = None
+    if series.outline.days_and_weeks:
+        misses = [[missed_by(one, series) for one in some] for some in fitted]
+    for weight, number, place in weigh(evidences, misses, best):
         model = fitted[number][place]
         about, scale = model.candidate, model.candidate.scale
         chosen.append(

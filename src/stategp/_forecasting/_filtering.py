@@ -77,7 +77,7 @@ def _respond(
     precision: Float[Array, " states"],
 ) -> Response:
     chain, h = step_transitions(kernel, steps), kernel.emission()
-    means, covariances, keeps, seens, errors = _filter(kernel, chain, columns, precision)
+    means, covariances, keeps, seens, errors = filtered(kernel, chain, columns, precision)
 
     def backward(adjoint: Any, row: Any) -> Any:
         mean, covariance, keep, seen, error, A = row
@@ -90,7 +90,7 @@ def _respond(
     return Response(_products(seens, errors), jnp.transpose(smooth, (2, 0, 1)))
 
 
-def _filter(
+def filtered(
     kernel: Kernel,
     chain: Transitions,
     columns: Float[Array, "states columns"],
@@ -143,7 +143,7 @@ def _slopes(
     def penalty(varied: tuple[Kernel, Float[Array, " states"]]) -> Float[Array, ""]:
         kernel, precision = varied
         chain = step_transitions(kernel, steps)
-        *_, seens, errors = _filter(kernel, chain, columns, precision)
+        *_, seens, errors = filtered(kernel, chain, columns, precision)
         matrix = jnp.eye(columns.shape[1]) + _products(seens, errors)
         return -jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(matrix))))
 

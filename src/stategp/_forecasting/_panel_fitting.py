@@ -1,9 +1,11 @@
 """Fits a forecaster to many series: side by side where that is possible, else one by one."""
 
 import dataclasses
+import math
 import warnings
 from typing import Any
 
+import jax
 import numpy as np
 
 from stategp._data import Bundle, Observations, observe
@@ -23,6 +25,7 @@ from stategp._forecasting._candidates import Candidate
 from stategp._forecasting._changes import with_changes
 from stategp._forecasting._choosing import lately, weigh
 from stategp._forecasting._defaults import refuse_durations
+from stategp._forecasting._foresight import mean_miss
 from stategp._forecasting._learning import LEARNING, Series, left_out
 from stategp._forecasting._long import Long
 from stategp._forecasting._panel import Light, Panel
@@ -55,6 +58,16 @@ class Entry:
             len(self.scores) > 0
             and self.series.surprised(self.expected, self.scores) is not self.series
         )
+
+    @property
+    def missed(self) -> float:
+        """By how much its forecasts miss the next observations, on average."""
+        template, values = self.learned.template, self.learned.values
+        if template is None:
+            return math.nan
+        model = jax.tree.unflatten(template.structure, template.numbers(values))
+        noise = template.noise(values)
+        return mean_miss(model.kernels[0], noise, self.candidate, self.series)
 
 
 class PanelFit:
@@ -269,10 +282,13 @@ class PanelFit:
         for entry in entries:
             scales[entry.scale].append(entry)
         evidences = [[entry.evidence for entry in scale] for scale in scales]
+        misses = None
+        if best.series.outline.days_and_weeks:
+            misses = [[entry.missed for entry in scale] for scale in scales]
         weighed = []
         if any(np.isfinite(entry.evidence) for entry in entries):
             with np.errstate(invalid="ignore"):
-                weights = weigh(evidences, best.scale)
+                weights = weigh(evidences, misses, best.scale)
             for weight, scale, place in weights:
                 entry = scales[scale][place]
                 if entry.learned.template is not None:

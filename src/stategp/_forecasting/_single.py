@@ -166,8 +166,9 @@ def _censored(likelihood: Likelihood) -> Likelihood:
 
 def chooses(asked: Any, likelihood: Likelihood, x: np.ndarray) -> bool:
     """Whether the model is left to the data: models with a state at every observation."""
-    left = asked.kernel is None and asked.mean is None and isinstance(asked.inducing, str)
-    wanted = left and asked.inducing == "auto" and likelihood.latents == 1
+    everywhere = isinstance(asked.inducing, str) and asked.inducing in ("auto", "data")
+    left = asked.kernel is None and asked.mean is None
+    wanted = left and everywhere and likelihood.latents == 1
     most = _MOST if plainly_normal(likelihood) else _MOST_OTHERS
     return wanted and len(x) <= most and len(np.unique(x)) >= _FEWEST
 
