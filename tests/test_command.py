@@ -181,6 +181,12 @@ def test_many_series_in_one_file(run, tmp_path):
     code, out, _ = run("forecast", model, "2d", "--series", "south", "--series", "7")
     assert float(rows_of(out)[1]["mean"]) == pytest.approx(float(found[3]["mean"]), rel=1e-6)
     assert json.loads(run("describe", model, "--json")[1])["series"] == 3
+    sharing = tmp_path / "sharing.stategp"
+    asked = (*asked, "--share", "prior", "-o", sharing)
+    code, out, err = run("fit", tmp_path / "shops.csv", *asked)
+    assert (code, "was learned from 2 series" in " ".join(out.split())) == (0, True), err
+    code, _, err = run("fit", tmp_path / "shops.csv", "--target", "visits", "--share", "all")
+    assert (code, "share='all' is for many series: give by" in err) == (2, True)
     picture = tmp_path / "south.png"
     key = ("--series", "south", "--series", "7")
     assert run("plot", model, *key, "-o", picture)[0] == 0

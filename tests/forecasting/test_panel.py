@@ -66,7 +66,8 @@ def test_hyperparameters_are_shared_as_by_fit_many(share):
 
 def test_what_cannot_be_shared_is_said():
     for forecaster, options, words in [
-        (sg.Forecaster(), {"share": "prior"}, "have one kernel: give it to the forecaster"),
+        (sg.Forecaster(), {"share": "prior", "max_steps": 5}, "without other options"),
+        (sg.Forecaster(holidays="DE"), {"share": "prior"}, "without regressors, holidays"),
         (sg.Forecaster(KERNEL, inducing=5), {"share": "all"}, "a state at every input"),
         (sg.Forecaster(KERNEL), {"share": "some"}, "share must be 'none', 'all', 'prior'"),
         (sg.Forecaster(KERNEL), {"share": "all", "n_jobs": 2}, "leave n_jobs out"),
@@ -74,10 +75,15 @@ def test_what_cannot_be_shared_is_said():
     ]:
         with pytest.raises(ValueError, match=words):
             forecaster.fit(FRAME, **({"by": "unique_id", "progress": False} | options))
-    with pytest.raises(ValueError, match="earlier ones would learn from later ones"):
-        sg.Forecaster(KERNEL).cross_validate(
-            FRAME, by="unique_id", horizon="3d", share="all", progress=False
-        )
+
+
+def test_origins_share_a_kernel_with_the_same_origin_of_others():
+    ends = FRAME.groupby("unique_id")["ds"].transform("max")
+    frame = FRAME[ends - FRAME["ds"] >= pd.Timedelta(days=3)]
+    asked = {"by": "unique_id", "share": "all", "progress": False}
+    scores = sg.Forecaster(KERNEL).cross_validate(FRAME, horizon="3d", folds=1, **asked)
+    ahead = sg.Forecaster(KERNEL).fit(frame, **asked).forecast("3d")
+    np.testing.assert_allclose(scores.forecasts["mean"], ahead["mean"], rtol=1e-6)
 
 
 def test_failures_are_listed(given):

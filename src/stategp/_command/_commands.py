@@ -57,6 +57,7 @@ from stategp._command._options import (
     Scratch,
     Separator,
     Series,
+    Share,
     Shortest,
     TableOutput,
     Zone,
@@ -123,6 +124,7 @@ def fit(
     time: Annotated[str | None, column("Column of times; guessed if absent.")] = None,
     target: Annotated[str | None, column("Column to model; guessed if absent.")] = None,
     by: By = [],  # noqa: B006
+    share: Share = "none",
     kernel: Kernel = None,
     likelihood: Likelihood = "gaussian",
     inducing: Inducing = "auto",
@@ -198,6 +200,7 @@ def fit(
         table = read_columns(file, time, [target, *columns.values(), *limits, *regressor], by)
         columns |= {"limits": (lower, upper)} if limits else {}
         columns |= {"by": by} if by else {}
+    columns |= {} if share == "none" else {"share": share}
     forecaster = sg.Forecaster(
         kernel,
         likelihood,

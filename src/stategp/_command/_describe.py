@@ -57,6 +57,8 @@ def _facts_of_many(panel: Any) -> dict[str, Any]:
         "told apart by": ", ".join(panel.form.by),
         "series": len(panel.keys),
     }
+    if panel.shared:
+        described["shared"] = panel.shared.removeprefix("shared: ")
     return described | ({"could not be fitted": "; ".join(failed)} if failed else {})
 
 

@@ -103,6 +103,14 @@ Inducing = Annotated[
         help="Number of inducing points, `auto`, or `data` (one at every input: most accurate).",
     ),
 ]
+Share = Annotated[
+    str,
+    typer.Option(
+        metavar="prior|all",
+        help="With --by: learn a prior of hyperparameters from all series, so that short ones "
+        "borrow (prior); or one value for all (all).",
+    ),
+]
 By = Annotated[
     list[str],
     typer.Option(

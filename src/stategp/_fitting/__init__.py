@@ -20,6 +20,7 @@ from stategp._fitting._requests import NotConvergedWarning
 from stategp._fitting._sampling import LogPosterior, log_posterior
 from stategp._fitting._series import fill_up
 from stategp._fitting._settings import Settings
+from stategp._fitting._shared_offsets import Offset, Pupil, learn_offsets
 from stategp._fitting._templates import Template
 from stategp._fitting._updating import update
 
@@ -39,7 +40,9 @@ __all__ = [
     "LogPosterior",
     "Method",
     "NotConvergedWarning",
+    "Offset",
     "PowerEP",
+    "Pupil",
     "Settings",
     "Template",
     "check_share",
@@ -48,6 +51,7 @@ __all__ = [
     "fit",
     "goes_together",
     "learn_many",
+    "learn_offsets",
     "log_posterior",
     "moments_together",
     "settings_of",

@@ -1,6 +1,7 @@
 """How far along many fits are."""
 
 import time
+from collections.abc import Callable
 
 from stategp._runtime import Progress
 
@@ -22,6 +23,16 @@ class Counter:
             self.show.show(
                 f"{self.words} {self.done:,} of {self.total:,} series, {speed:.3g} a second"
             )
+
+    def rounds(self, total: int) -> Callable[[int], None]:
+        """The same for so many things in rounds: each begins to count anew."""
+
+        def tell(ended: int) -> None:
+            if self.done >= total:
+                self.again(self.words, total)
+            self(ended)
+
+        return tell
 
     def again(self, words: str, total: int) -> None:
         """What is counted next."""

@@ -82,6 +82,13 @@ def settings_of(model: GP, options: dict[str, Any]) -> Settings:
     )
 
 
+def limits_of(model: GP, options: dict[str, Any]) -> Limits:
+    """When searches end, by the options of `fit`."""
+    settings = settings_of(model, options)
+    slope = getattr(settings.method, "slope", 1e-7)
+    return Limits(settings.learning_steps, settings.tolerance or 1e-5, settings.tolerance or slope)
+
+
 def learn_many(
     items: Sequence[Item],
     alone: Callable[[int], Posterior],
@@ -154,12 +161,8 @@ class _Learning:
         return [learned for learned in self.found if learned is not None], model
 
     def _learn_together(self, numbers: list[int]) -> GP | None:
-        settings = settings_of(self.items[numbers[0]].model, self.options)
-        slope = getattr(settings.method, "slope", 1e-7)
-        limits = Limits(
-            settings.learning_steps, settings.tolerance or 1e-5, settings.tolerance or slope
-        )
-        members = _members([self.items[number] for number in numbers], self.stretches)
+        limits = limits_of(self.items[numbers[0]].model, self.options)
+        members = members_of([self.items[number] for number in numbers], self.stretches)
         if self.share == "none" or len(members[0].scales) == 0:
             self._climb(numbers, members, limits)
             return None
@@ -167,18 +170,10 @@ class _Learning:
             shared = share_values(members, limits, self.count.show, self.count)
         else:
             self.count.words = "learning the prior:"
-            shared = share_prior(members, limits, self._rounds(len(members)))
+            shared = share_prior(members, limits, self.count.rounds(len(members)))
         for number, member, end in zip(numbers, shared.members, shared.ends, strict=True):
             self.found[number] = self._learned(member, end, shared.result)
         return shared.model
-
-    def _rounds(self, total: int) -> Callable[[int], None]:
-        def tell(ended: int) -> None:
-            if self.count.done >= total:
-                self.count.again(self.count.words, total)
-            self.count(ended)
-
-        return tell
 
     def _climb(self, numbers: list[int], members: list[Member], limits: Limits) -> None:
         """Search, again where a kernel's truncation has to follow its new parameters."""
@@ -248,7 +243,7 @@ class _Learning:
 _NOT_BEGUN = "interrupted before it was fitted"
 
 
-def _members(items: Sequence[Item], stretches: Sequence[float]) -> list[Member]:
+def members_of(items: Sequence[Any], stretches: Sequence[float]) -> list[Member]:
     """Series with their searches; those whose models differ only in numbers share a template."""
     flat: dict[int, tuple[Any, list[np.ndarray]]] = {}  # models are often the same object
     templates: dict[Any, Template] = {}

@@ -40,10 +40,10 @@ def share_prior(members: list[Member], limits: Limits, tell: Tell) -> Shared:
     template = members[0].template
     common, climb = _taught(template), climber(limits, tell)
     ends, stopped = climb(members)
-    known = [n for n, end in enumerate(ends) if _sound(end)]
+    known = [n for n, end in enumerate(ends) if sound(end)]
     if not common.any() or len(known) < 2 or stopped:
         return Shared(template.given, template, members, ends, None)
-    found = np.stack([_vector(members[n], ends[n]) for n in known])
+    found = np.stack([vector_of(members[n], ends[n]) for n in known])
     centre = np.median(found, axis=0)
     spread = np.clip(1.4826 * np.median(np.abs(found - centre), axis=0), _FIRST, _MOST)
     state = _State(template, members, ends, centre, spread)
@@ -72,10 +72,10 @@ def _next(
     ends, stopped = climb(members)
     if stopped:
         raise KeyboardInterrupt
-    known = [n for n, end in enumerate(ends) if _sound(end)]
+    known = [n for n, end in enumerate(ends) if sound(end)]
     if len(known) < 2:
         return _State(under, members, ends, *prior), True
-    found = np.stack([_vector(members[n], ends[n]) for n in known])
+    found = np.stack([vector_of(members[n], ends[n]) for n in known])
     blurred = _variances([members[n] for n in known], found, state.spread)
     centre = np.mean(found, axis=0)
     spread = np.sqrt(np.mean((found - centre) ** 2 + blurred, axis=0))
@@ -98,11 +98,13 @@ def _taught(template: Template) -> np.ndarray:
     return ~np.isin(template.roles, OWN) & ~np.array(has, dtype=bool)
 
 
-def _sound(end: End | None) -> bool:
+def sound(end: End | None) -> bool:
+    """Whether a search ended somewhere."""
     return end is not None and math.isfinite(end.value)
 
 
-def _vector(member: Member, end: End | None) -> np.ndarray:
+def vector_of(member: Member, end: End | None) -> np.ndarray:
+    """Where it ended, in the coordinates of searches."""
     assert end is not None
     return end.vector * member.scales
 
@@ -110,7 +112,7 @@ def _vector(member: Member, end: End | None) -> np.ndarray:
 def _nearer(member: Member, under: Template, end: End | None, centre: np.ndarray) -> Member:
     """The search of the next round: from where the last ended, or from the middle of the prior."""
     member = member._replace(template=under, leaves=under.leaves)
-    first = member.template.vector(member.values) if end is None else _vector(member, end)
+    first = member.template.vector(member.values) if end is None else vector_of(member, end)
     middle = np.where(np.isnan(centre), first, centre)
     values = member.template.at(member.values, first)
     return member_at(member, values, [first, middle])
@@ -118,6 +120,14 @@ def _nearer(member: Member, under: Template, end: End | None, centre: np.ndarray
 
 def _variances(members: list[Member], found: np.ndarray, spread: np.ndarray) -> np.ndarray:
     """Of the coordinates given each series, by the curvature of its objective."""
+    values, vectors = np.linalg.eigh(curvatures(members, found))
+    # The prior alone curves that much; where differences say less they are rounding.
+    values = np.maximum(values, (1 / np.max(spread)) ** 2)
+    return np.einsum("sik,sk,sik->si", vectors, 1 / values, vectors)
+
+
+def curvatures(members: list[Member], found: np.ndarray) -> np.ndarray:
+    """Of the objective of each series there, by differences of slopes."""
     size = found.shape[1]
     ensemble = Ensemble(members)
     _, here = ensemble(found)
@@ -128,11 +138,7 @@ def _variances(members: list[Member], found: np.ndarray, spread: np.ndarray) -> 
         there[:, number] += apart[number]
         curvature[:, number] = (here - ensemble(there)[1]) / apart[number]
     curvature = (curvature + np.swapaxes(curvature, 1, 2)) / 2
-    curvature = np.where(np.isfinite(curvature), curvature, 0.0)
-    values, vectors = np.linalg.eigh(curvature)
-    # The prior alone curves that much; where differences say less they are rounding.
-    values = np.maximum(values, (1 / np.max(spread)) ** 2)
-    return np.einsum("sik,sk,sik->si", vectors, 1 / values, vectors)
+    return np.where(np.isfinite(curvature), curvature, 0.0)
 
 
 def _with_prior(template: Template, centre: np.ndarray, spread: np.ndarray, model: GP) -> GP:

@@ -114,6 +114,29 @@ class Template:
             position += value.size
         return found
 
+    def log_normals(self, leaves: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Medians and spreads of the learned parameters: single numbers with log-normal priors."""
+        medians, spreads = (
+            np.array([float(leaves[place + field]) for place in self._log_normals])
+            for field in (0, 1)
+        )
+        return medians, spreads
+
+    def with_log_normals(
+        self, leaves: Sequence[np.ndarray], medians: np.ndarray, spreads: np.ndarray
+    ) -> list[np.ndarray]:
+        """The leaves of a model with other such priors."""
+        changed = list(leaves)
+        for place, median, spread in zip(self._log_normals, medians, spreads, strict=True):
+            changed[place], changed[place + 1] = np.asarray(median), np.asarray(spread)
+        return changed
+
+    @property
+    def _log_normals(self) -> list[int]:
+        """Where their medians are among the leaves; the spread comes next."""
+        learned = [known for _, known in self.parameters]
+        return [p + 1 for p, known in zip(self._positions, learned, strict=True) if known]
+
     def noise(self, values: Values) -> float:
         """The variance of Gaussian noise."""
         return float(values[self._variance])

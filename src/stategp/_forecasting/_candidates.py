@@ -155,6 +155,13 @@ def candidates(
     return found
 
 
+def known_changes(count: int, outline: Outline) -> int:
+    """How many changes tell how large one is, once those of the seasons are told from them."""
+    steps = (round(season.steps) for season in outline.seasons)
+    spent = sum(length for length in steps if count - 1 >= 2 * length)
+    return max(count - 1 - spent, 1)
+
+
 def typical_change(values: np.ndarray, outline: Outline) -> float:
     """How much a series changes from one observation to the next, apart from its seasons."""
     changes = np.diff(values)

@@ -156,9 +156,10 @@ class Forecaster(Pictured):
         possible. `forecast` and `predict` then answer with a long frame, ``forecaster[key]`` is the
         forecaster of one series, and `failures_` lists those that could not be fitted. `n_jobs`
         divides the series among processes, by the backend that joblib has (or was told to use).
-        With a kernel that was given, `share` says what their hyperparameters have in common, as in
-        `sg.fit_many`: "none"; "all", one value for all series; or "prior", a prior that is learned
-        from all, so that short series borrow from long ones.
+        `share` says what their hyperparameters have in common: "none"; "all", one value for all
+        series; or "prior", a prior that is learned from all, so that short series borrow from long
+        ones. With a kernel that was given this is as in `sg.fit_many`; for the models that are
+        compared by default it is in the units of each series, its time step and typical change.
 
         With a list of targets every one of these columns is such a series, on its own:
         ``fit(frame, target=["load", "price"])``. Answers have their names in a column `target`, and
@@ -286,6 +287,8 @@ class Forecaster(Pictured):
             x, y, counts = panel.data.inputs(number), np.asarray(data.y), np.asarray(data.weights)
             series = Series.of(x, y, counts, dates=form.axis.dates, robust=False)
             said = tell_apart(compared, series, y, form.axis)
+        if panel.shared:
+            said = ((*said[0], panel.shared), said[1])
         fitted = Fitted(
             choices[0].posterior, form.axis, form.time, form.target, form.kind, {}, panel.call,
             compared, (), *said,

@@ -12,8 +12,9 @@ import numpy as np
 from stategp._data import Observations
 from stategp._fitting import NotConvergedWarning, condition, fit
 from stategp._forecasting._beside import NOTHING, Beside
-from stategp._forecasting._candidates import Candidate, Outline, candidates
+from stategp._forecasting._candidates import Candidate, Outline, candidates, known_changes
 from stategp._forecasting._filtering import emission_of
+from stategp._forecasting._lessons import Lessons
 from stategp._forecasting._outliers import Surprises, gross, unexpected
 from stategp._forecasting._regression import condition_with_effects, fit_with_effects
 from stategp._forecasting._regression_posterior import RegressionPosterior
@@ -46,6 +47,7 @@ class Series:
     floor: float | None = None  # the limits that the user gave
     cap: float | None = None
     beside: Beside = NOTHING
+    lessons: Lessons | None = None  # of other series
 
     @staticmethod
     def of(
@@ -100,7 +102,11 @@ class Series:
         values = [scale.forward(self.cleaned) for scale in usual]
         without = [f - self.beside.rough_effects(self.x, f) for f in values]
         scales = list(zip(usual, without, strict=True))
-        return candidates(self.x, self.outline, scales, self.beside.likelihood)
+        found = candidates(self.x, self.outline, scales, self.beside.likelihood)
+        if self.lessons is None:
+            return found
+        changes = known_changes(len(self.y), self.outline)
+        return [[self.lessons.given_to(one, changes) for one in some] for some in found]
 
     def surprised(self, expected: np.ndarray, scores: np.ndarray) -> "Series":
         """The same with the outliers that a model finds; itself, if it has these already."""

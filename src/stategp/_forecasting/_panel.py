@@ -52,6 +52,7 @@ class Panel:
     data: Bundle
     alone: dict[int, Any]  # forecasters of series that have one of their own
     call: str
+    shared: str = ""  # what series have in common, in words
 
     @cached_property
     def numbers(self) -> dict[Key, int]:

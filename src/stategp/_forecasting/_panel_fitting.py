@@ -27,10 +27,12 @@ from stategp._forecasting._choosing import lately, weigh
 from stategp._forecasting._defaults import refuse_durations
 from stategp._forecasting._foresight import mean_miss
 from stategp._forecasting._learning import LEARNING, Series, left_out
+from stategp._forecasting._lessons import shared_in_words
 from stategp._forecasting._long import Long
 from stategp._forecasting._panel import Light, Panel
 from stategp._forecasting._reading import LongForm, Raw, read_series
-from stategp._forecasting._single import Wish, chooses, plainly_normal
+from stategp._forecasting._single import Wish, chooses, fit_frame, plainly_normal
+from stategp._forecasting._teaching import teach
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior
 from stategp._runtime import Progress
@@ -89,7 +91,23 @@ class PanelFit:
         self.alone: dict[int, Any] = {}
         self.kinds: dict[Any, int] = {}
         self.models: list[GP] = []
-        self._fit()
+        self.plain = self._is_plain()
+        if wish.share != "none":
+            self._check_sharing()
+
+    def learn_first(self) -> bool:
+        """What series share of the models that are compared, before any is fitted; or Ctrl-C."""
+        if self.wish.share == "none" or self.forecaster.kernel is not None:
+            return True
+        try:
+            clean = self._clean([number for number in self._good if self._chooses(number)])
+            lessons = teach(list(clean.values()), self.wish.share, self.wish.progress)
+        except KeyboardInterrupt:
+            for number in self._good:
+                self._fails(number, "interrupted before it was fitted")
+            return False
+        self.wish = self.wish._replace(lessons=lessons)
+        return True
 
     def _observed(self, number: int, raw: Raw) -> Observations | None:
         """The series, checked; or None, with the problem entered."""
@@ -103,9 +121,9 @@ class PanelFit:
             self.problems[number] = str(error)
             return None
 
-    @property
     def panel(self) -> Panel:
-        """What was learned."""
+        """What is learned of every series."""
+        self._fit()
         form: LongForm = self.form
         by = form.by[0] if len(form.by) == 1 else list(form.by)
         columns = f"time={form.time!r}, target={form.target!r}, by={by!r}"
@@ -113,19 +131,33 @@ class PanelFit:
         call = f"{self.forecaster!r}.fit(frame, {columns}{shared})"
         return Panel(
             form, self.long.keys, tuple(self.problems), tuple(self.models), tuple(self.chosen),
-            Bundle.of(self.series), self.alone, call,
+            Bundle.of(self.series), self.alone, call, self._shared_in_words(),
         )  # fmt: skip
 
-    def _fit(self) -> None:
-        good = [number for number, data in enumerate(self.series) if data is not None]
+    def _shared_in_words(self) -> str:
+        share, lessons, count = self.wish.share, self.wish.lessons, len(self._good)
+        if lessons is not None:
+            return lessons.words
+        if share == "none" or self.forecaster.kernel is None or count < 2:
+            return ""
+        return shared_in_words(share, count)
+
+    @property
+    def _good(self) -> list[int]:
+        """The series that nothing is known against."""
+        return [number for number, data in enumerate(self.series) if data is not None]
+
+    def _is_plain(self) -> bool:
+        """Whether there is nothing but observations, and perhaps weights."""
         asked = self.forecaster
         extras = any(name != "weights" and c for name, c in self.wish.columns.items())
         limits = asked.floor is not None or asked.cap is not None
         effects = asked.regressors, asked.holidays, asked.events, asked.changepoints
-        plain = not any((*effects, extras, limits))
+        return not any((*effects, extras, limits))
+
+    def _fit(self) -> None:
+        good, plain, asked = self._good, self.plain, self.forecaster
         left: list[int] = good
-        if self.wish.share != "none":
-            self._check_sharing(plain=plain)
         if plain and asked.kernel is None and not self.wish.options:
             together = self._compare([number for number in good if self._chooses(number)])
             left = [number for number in good if number not in together]
@@ -137,23 +169,22 @@ class PanelFit:
                 left = []
         self._one_by_one(left)
 
-    def _check_sharing(self, *, plain: bool) -> None:
-        """Refuse to share where series are not fitted side by side with one kernel."""
+    def _check_sharing(self) -> None:
+        """Refuse to share where series are not fitted side by side."""
         asked, share = self.forecaster, self.wish.share
-        if asked.kernel is None:
-            raise ValueError(
-                f"share={share!r} is for series that have one kernel: give it to the forecaster, "
-                'sg.Forecaster("matern32(30d) + periodic(7d)"); the models that are compared by '
-                "default have priors that mean the same for every series"
-            )
         options = {"inducing": asked.inducing} | self.wish.options
-        if not (plain and isinstance(options["inducing"], str)) or not goes_together(
-            self._model(), options
-        ):
+        if asked.kernel is None:
+            likely = self.plain and plainly_normal(self.likelihood) and asked.mean is None
+            good = likely and options == {"inducing": "auto"}
+        else:
+            named = self.plain and isinstance(options["inducing"], str)
+            good = named and goes_together(self._model(), options)
+        if not good:
             raise ValueError(
                 f"share={share!r} is for Gaussian observations with a state at every input, "
                 "without regressors, holidays, events, limits and columns beside the target but "
-                "weights: with anything else use share='none'"
+                "weights, and for models that are compared without other options: with anything "
+                "else use share='none'"
             )
 
     def _chooses(self, number: int) -> bool:
@@ -196,18 +227,10 @@ class PanelFit:
         need more turns and are left to be fitted one by one. The numbers of the others are
         returned.
         """
-        clean: dict[int, Series] = {}
-        for number in numbers:
-            raw = self.raws[number]
-            try:
-                series = Series.of(
-                    np.asarray(raw.x), np.asarray(raw.y), raw.extras.get("weights"),
-                    dates=self.form.axis.dates, robust=self.forecaster.robust,
-                )  # fmt: skip
-                if not series.doubted.any() and with_changes(series, self.form.axis) is series:
-                    clean[number] = series
-            except (ValueError, FloatingPointError) as error:
-                self._fails(number, str(error))
+        clean = {
+            number: dataclasses.replace(series, lessons=self.wish.lessons)
+            for number, series in self._clean(numbers).items()
+        }
         entries = [
             Entry(number, series, scale, some[0])
             for number, series in clean.items()
@@ -236,6 +259,22 @@ class PanelFit:
         for entry in weighed:
             self.chosen[entry.number] += (self._chosen(entry),)
         return {n for n in best if not self.problems[n]} | {n for n in numbers if self.problems[n]}
+
+    def _clean(self, numbers: list[int]) -> dict[int, Series]:
+        """The series without outliers on sight and sudden changes."""
+        clean: dict[int, Series] = {}
+        for number in numbers:
+            raw = self.raws[number]
+            try:
+                series = Series.of(
+                    np.asarray(raw.x), np.asarray(raw.y), raw.extras.get("weights"),
+                    dates=self.form.axis.dates, robust=self.forecaster.robust,
+                )  # fmt: skip
+                if not series.doubted.any() and with_changes(series, self.form.axis) is series:
+                    clean[number] = series
+            except (ValueError, FloatingPointError) as error:
+                self._fails(number, str(error))
+        return clean
 
     def _learn_entries(self, entries: list["Entry"]) -> None:
         """Fit these candidates to their series."""
@@ -320,7 +359,7 @@ class PanelFit:
     # --- one by one ---------------------------------------------------------------------------
 
     def _one_by_one(self, numbers: list[int]) -> None:
-        wish, show = self.wish, Progress.of(self.wish.progress)
+        show, quiet = Progress.of(self.wish.progress), self.wish._replace(progress=False)
         try:
             for done, number in enumerate(numbers):
                 if show.visible:
@@ -330,10 +369,7 @@ class PanelFit:
                 try:
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore", NotConvergedWarning)
-                        one.fit(
-                            self.long.part(number), wish.time, wish.target, progress=False,
-                            date_format=wish.date_format, **wish.columns, **wish.options,
-                        )  # fmt: skip
+                        one._keep(fit_frame(one, self.long.part(number), quiet))
                 except KeyboardInterrupt:
                     for other in numbers[done:]:
                         self._fails(other, "interrupted before it was fitted")

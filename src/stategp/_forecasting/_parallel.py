@@ -17,10 +17,15 @@ from stategp._runtime import check_jobs, in_jobs
 def fit_panel(forecaster: Any, frame: Any, by: Any, wish: Wish, n_jobs: Any) -> Panel:
     """What a forecaster learns of every series of a long frame."""
     check_jobs(n_jobs)
-    check_share(wish.share, n_jobs)
+    # What the default models share is learned first, in this process.
+    check_share(wish.share, None if forecaster.kernel is None else n_jobs)
     long = read_long(frame, by, wish.time, wish.target)
-    if n_jobs is None or len(long.keys) < 2:
-        return PanelFit(forecaster, long, wish, None).panel
+    alone = n_jobs is None or len(long.keys) < 2
+    if alone or wish.share != "none":
+        first = PanelFit(forecaster, long, wish, None)
+        if not first.learn_first() or alone:
+            return first.panel()
+        wish = first.wish
     form, _ = read_series(
         long, wish.time, wish.target, wish.columns, wish.date_format,
         business=forecaster.kernel is None,
@@ -41,4 +46,4 @@ def _some(long: Long, numbers: np.ndarray) -> Any:
 
 def _fit_part(forecaster: Any, frame: Any, by: Any, wish: Wish, axis: TimeAxis) -> Panel:
     long = read_long(frame, by, wish.time, wish.target)
-    return PanelFit(forecaster, long, wish, axis).panel
+    return PanelFit(forecaster, long, wish, axis).panel()

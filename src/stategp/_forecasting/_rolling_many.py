@@ -71,11 +71,6 @@ def cross_validate_many(
     **options: Any,
 ) -> ManyScores:
     """`cross_validate` of every series of a long frame."""
-    if options.get("share", "none") != "none":
-        raise ValueError(
-            "share is not for cross_validate, where all origins are fitted together: earlier ones "
-            "would learn from later ones"
-        )
     time, target = names_in(frame, time, target)
     long = read_long(frame, by, time, target)
     count, (level,) = whole_number("folds", folds, least=1), as_levels(level)
@@ -93,14 +88,25 @@ def cross_validate_many(
             parts.append(_fold(number, fold, data, rows, window, unit))
     if not parts:
         raise ValueError(f"no series can be scored; of the first: {problems[0][1]}")
-    panel = _fitted(forecaster, long, parts, time, target, progress, options)
-    parts = _forecast(panel, long, parts, level, problems)
+    together, parts = _together(parts, options.get("share", "none")), []
+    for some in together:
+        panel = _fitted(forecaster, long, some, time, target, progress, options)
+        parts += _forecast(panel, long, some, level, problems)
+    parts.sort(key=lambda part: (part.number, part.fold))
     if not parts:
         raise ValueError(f"no series could be fitted; the first: {problems[0][1]}")
     found = {name: np.concatenate([part.found[name] for part in parts]) for name in parts[0].found}
     inside = coverage(found["y"], found["lower"], found["upper"])
     forecaster.scored = (float(inside), level, len(found["y"]))
     return _frames(long, parts, found, level, problems, (time, target))
+
+
+def _together(parts: list[Fold], share: str) -> list[list[Fold]]:
+    """The origins that are fitted at once: all, unless later ones would teach earlier ones."""
+    if share == "none":
+        return [parts]
+    folds = sorted({part.fold for part in parts})
+    return [[part for part in parts if part.fold == fold] for fold in folds]
 
 
 def _fold(

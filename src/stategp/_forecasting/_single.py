@@ -19,6 +19,7 @@ from stategp._forecasting._fitted import Fitted
 from stategp._forecasting._frames import as_frame, kind_of, names_in, number_column, time_column
 from stategp._forecasting._instants import Instants
 from stategp._forecasting._learning import Series
+from stategp._forecasting._lessons import Lessons
 from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regressors import make_design, say
 from stategp._forecasting._scales import refuse_beyond
@@ -49,6 +50,7 @@ class Wish(NamedTuple):
     options: dict[str, Any]
     limits: Any = None  # columns of limits of hidden values
     share: str = "none"  # what many series have in common
+    lessons: Lessons | None = None  # what others have taught
 
 
 def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:
@@ -91,7 +93,7 @@ def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:
         say(design, x[seen], wish.progress)
     if compares:
         given = Beside(design, None if plainly_normal(likelihood) else likelihood, values)
-        return _compared(asked, x, y, beside.get("weights"), given, about, wish.options)
+        return _compared(asked, x, y, beside.get("weights"), given, about, wish)
     f = likelihood.guess(y[seen], extra[seen]).reshape(int(seen.sum()), -1)[:, 0]
     learn: Any = fit
     if design is not None:
@@ -185,15 +187,17 @@ def _compared(
     counts: Any,
     beside: Beside,
     about: Any,
-    options: dict[str, Any],
+    wish: Wish,
 ) -> Fitted:
     """Models are compared, and those that matter averaged."""
     axis, limits = about[0], (asked.floor, asked.cap)
     limits = limits if beside.normal else (None, None)  # which its likelihood has, then
     series = Series.of(x, y, counts, limits, beside, dates=axis.dates, robust=asked.robust)
-    choices, series = choose(series, axis, robust=asked.robust, options=options)
+    series = dataclasses.replace(series, lessons=wish.lessons)
+    choices, series = choose(series, axis, robust=asked.robust, options=wish.options)
     doubted = tuple(series.x[series.doubted].astype(float).tolist())
     findings, cautions = tell_apart(choices, series, y, axis)
+    findings += () if wish.lessons is None else (wish.lessons.words,)
     chosen = Fitted(choices[0].posterior, *about)
     return dataclasses.replace(
         chosen, choices=choices, doubted=doubted, findings=findings, cautions=cautions

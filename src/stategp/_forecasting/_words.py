@@ -42,7 +42,8 @@ def explain(
     """What was found and chosen, in words."""
     careful = [f"careful: {caution}" for caution in cautions]
     if not choices:
-        return "\n".join([f"the kernel was given, or is the default: {kernel}", *careful])
+        given = f"the kernel was given, or is the default: {kernel}"
+        return "\n".join([given, *found, *careful])
     lines = []
     for choice in choices:
         name = "f" if pools(choice) else choice.scale.name
