@@ -130,10 +130,10 @@ def test_weights_by_errors_of_forecasts() -> None:
     run = json.loads((DOCS / "forecast-trials-run.json").read_text())["foresight"]
     weekly, monthly = run["weekly"], run["monthly"]
     before, now = weekly["evidence"], weekly["errors"]
-    changes = [100 * np.array(list(one["change of log mase"].values())) for one in (weekly, monthly)]
+    changes = [[100 * c for c in run[name]["change of log mase"].values()] for name in run]
     assert f"at all {weekly['origins']} origins (on which" in page
     assert f"the MASE goes from {before['mase']:.2f} to {now['mase']:.2f}, the MSIS from " in page
     assert f"the MSIS from {before['msis']:.1f} to {now['msis']:.1f}, and a typical" in page
-    words = ["{:+.1f} ± {:.1f} %".format(*change).replace("-", "−") for change in changes]
+    words = ["{:+.1f} ± {:.1f} %".format(*change).replace("-", "−") for change in changes][::-1]
     assert f"changes by {words[0]}. At {monthly['origins']} origins in monthly" in page
     assert f"in monthly series it changes by {words[1]}. They are used for days" in page
