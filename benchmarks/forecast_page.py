@@ -15,11 +15,13 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "forecasting.md"
 METHODS = ("stategp", *PEERS)
 DEVELOPED, FRESH = "forecasts-run.json", "forecasts-fresh-run.json"
+LAST = "forecasts-last-run.json"
+_SKIPPED = {0: DEVELOPED, 40: FRESH}
 
 
 def stored_as(run):
-    """The file of a run: series that were skipped when another was made are fresh ones."""
-    return DOCS / (FRESH if run.get("skip") else DEVELOPED)
+    """The file of a run: series that were skipped when others were made are fresh ones."""
+    return DOCS / _SKIPPED.get(run.get("skip", 0), LAST)
 
 
 def peers_kept(run, name):
