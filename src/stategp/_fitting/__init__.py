@@ -2,6 +2,7 @@
 
 from stategp._files import allow
 from stategp._fitting._automatic import Auto
+from stategp._fitting._checkpointing import Checkpoints
 from stategp._fitting._fitting import condition, fit
 from stategp._fitting._locations import Learned
 from stategp._fitting._many import (
@@ -16,6 +17,7 @@ from stategp._fitting._method import Ascending, Collapsing, Method
 from stategp._fitting._methods import BayesNewton, ImportanceWeighted, PowerEP
 from stategp._fitting._moments_together import Asked, moments_together
 from stategp._fitting._options import FitOptions
+from stategp._fitting._parts import NOT_BEGUN, TOGETHER, InParts, table_checkpoints
 from stategp._fitting._requests import NotConvergedWarning
 from stategp._fitting._sampling import LogPosterior, log_posterior
 from stategp._fitting._series import fill_up
@@ -26,13 +28,17 @@ from stategp._fitting._updating import update
 allow(Auto)
 
 __all__ = [
+    "NOT_BEGUN",
+    "TOGETHER",
     "Ascending",
     "Asked",
     "Auto",
     "BayesNewton",
+    "Checkpoints",
     "Collapsing",
     "FitOptions",
     "ImportanceWeighted",
+    "InParts",
     "Item",
     "Learned",
     "LearnedItem",
@@ -51,5 +57,6 @@ __all__ = [
     "log_posterior",
     "moments_together",
     "settings_of",
+    "table_checkpoints",
     "update",
 ]

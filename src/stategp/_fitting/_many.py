@@ -12,6 +12,7 @@ from stategp._data import Observations
 from stategp._fitting._automatic import EXACT_STRETCHES, exact_is_cheaper
 from stategp._fitting._counter import Counter
 from stategp._fitting._methods import find_method
+from stategp._fitting._parts import NOT_BEGUN
 from stategp._fitting._remarks import FAR, remarks_at
 from stategp._fitting._requests import NotConvergedWarning
 from stategp._fitting._settings import Settings, choose_settings
@@ -211,7 +212,7 @@ class _Learning:
 
     def _learned(self, member: Member, end: End | None, shared: FitResult | None) -> LearnedItem:
         if end is None:
-            return LearnedItem(None, [], np.nan, None, _NOT_BEGUN)
+            return LearnedItem(None, [], np.nan, None, NOT_BEGUN)
         if not np.isfinite(end.value):
             return LearnedItem(None, [], np.nan, None, f"{end.outcome.value}")
         values = member.found(end)
@@ -226,14 +227,14 @@ class _Learning:
 
     def _learn_alone(self, number: int) -> LearnedItem:
         if self.stopped:
-            return LearnedItem(None, [], np.nan, None, _NOT_BEGUN)
+            return LearnedItem(None, [], np.nan, None, NOT_BEGUN)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NotConvergedWarning)
                 posterior = self.alone(number)
         except KeyboardInterrupt:
             self.stopped = True
-            return LearnedItem(None, [], np.nan, None, _NOT_BEGUN)
+            return LearnedItem(None, [], np.nan, None, NOT_BEGUN)
         except Exception as error:  # of one series, which must not stop the others
             self.count(1)
             return LearnedItem(None, [], np.nan, None, " ".join(str(error).split()))
@@ -243,9 +244,6 @@ class _Learning:
             self.stopped = True
         template = Template(posterior.model, posterior.model)
         return LearnedItem(template, template.values, posterior.elbo, result, posterior=posterior)
-
-
-_NOT_BEGUN = "interrupted before it was fitted"
 
 
 def _members(items: Sequence[Item], stretches: Sequence[float]) -> list[Member]:

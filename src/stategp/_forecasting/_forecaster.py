@@ -155,6 +155,7 @@ class Forecaster(Pictured):
         possible. `forecast` and `predict` then answer with a long frame, ``forecaster[key]`` is the
         forecaster of one series, and `failures_` lists those that could not be fitted. `n_jobs`
         divides the series among processes, by the backend that joblib has (or was told to use).
+        With `checkpoint`, the file holds the series that are finished; ``resume=True`` goes on.
         With a kernel that was given, `share` says what their hyperparameters have in common, as in
         `sg.fit_many`: "none"; "all", one value for all series; or "prior", a prior that is learned
         from all, so that short series borrow from long ones.
