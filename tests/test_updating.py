@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 import stategp as sg
-from stategp._data import more_inducing
+from stategp._data import more_inducing, observe
 from stategp._fitting import _updating
+from stategp._fitting._methods import closeness
 from tests import dense
 
 RANDOM = np.random.default_rng(0)
@@ -119,6 +120,13 @@ def test_sites_that_are_not_at_the_optimum_are_found_again():
     assert updated.settled
     every = np.append(X, 10.5), np.append(Y, 0.2)
     same(updated, sg.condition(rough.model, *every, inducing=updated.inducing))
+
+
+@pytest.mark.parametrize(("weight", "nats"), [(1.0, 2e-18), (5e3, 1e-14), (5e7, 1e-14)])
+def test_many_observations_do_not_loosen_when_q_is_settled(weight, nats):
+    """The square root of the nats is how far off the mean of f is, in standard deviations."""
+    data = observe([0.0, 1.0], [1.0, 2.0], sg.likelihoods.Poisson(), weights=[weight, weight])
+    assert closeness(data) * float(data.total) == pytest.approx(nats, rel=1e-12)
 
 
 def test_all_at_once_or_in_parts(exact):
