@@ -162,7 +162,12 @@ def test_forgetting_what_stays_for_ever_is_that_of_a_filter():
         np.testing.assert_allclose(a, b, rtol=1e-10)
 
 
-@pytest.mark.parametrize("likelihood", [sg.likelihoods.Poisson(), sg.likelihoods.Bernoulli()])
+ROBUST = sg.likelihoods.StudentT(scale=0.3, df=4.0)
+
+
+@pytest.mark.parametrize(
+    "likelihood", [sg.likelihoods.Poisson(), sg.likelihoods.Bernoulli(), ROBUST]
+)
 def test_later_observations_revise_the_end_only(likelihood, monkeypatch):
     x = np.sort(np.random.default_rng(3).uniform(0, 100, 640))
     y, model = draw(likelihood, x), sg.GP(KERNEL, likelihood)
