@@ -131,12 +131,9 @@ def _grown(
             old, x, y, likelihood, extras=extras, weights=weights, forgetting=forgetting
         )
         return _Grown(data, new, not forgetting)
-    if forgetting:
-        raise ValueError(
-            "sums of observations do not tell old ones from new ones, so that none can be "
-            "forgotten: add the summaries of the time that is to count, and call sg.condition"
-        )
-    together, added = summarise_more(old, x, y, likelihood, extras=extras, weights=weights)
+    together, added = summarise_more(
+        old, x, y, likelihood, extras=extras, weights=weights, forgetting=forgetting
+    )
     return _Grown(together, added, False)
 
 
