@@ -49,7 +49,7 @@ def test_a_fit_of_many_goes_on_with_those_that_are_missing(tmp_path, monkeypatch
     monkeypatch.setattr(_fitting, "TOGETHER", 2)
     whole = sg.fit_many(model, COUNTS)
     with monkeypatch.context() as context:
-        ending_after(context, _fitting, "_fit_series", 1)
+        ending_after(context, _fitting, "fit_series", 1)
         with pytest.raises(Killed):
             sg.fit_many(model, COUNTS, **remembered)
     with pytest.raises(FileExistsError, match="give resume=True"):
@@ -57,7 +57,7 @@ def test_a_fit_of_many_goes_on_with_those_that_are_missing(tmp_path, monkeypatch
     with pytest.raises(ValueError, match="another fit: the data differs"):
         sg.fit_many(model, COUNTS | {"c": COUNTS["a"]}, resume=True, **remembered)
     with monkeypatch.context() as context:
-        made = ending_after(context, _fitting, "_fit_series", 3)
+        made = ending_after(context, _fitting, "fit_series", 3)
         found = sg.fit_many(model, COUNTS, resume=True, **remembered)
     assert len(made) == 3 - size
     if model is POISSON:
@@ -66,7 +66,7 @@ def test_a_fit_of_many_goes_on_with_those_that_are_missing(tmp_path, monkeypatch
     else:  # other series beside them, so other rounding
         np.testing.assert_allclose(found.log_likelihoods, whole.log_likelihoods, rtol=1e-9)
     with monkeypatch.context() as context:
-        ending_after(context, _fitting, "_fit_series", 0)
+        ending_after(context, _fitting, "fit_series", 0)
         same(sg.fit_many(model, COUNTS, resume=True, **remembered), found)
 
 
@@ -95,11 +95,11 @@ def test_a_forecaster_of_many_goes_on_too(tmp_path, monkeypatch):
     forecaster = sg.Forecaster("matern32(3)", "poisson")
     asked = {"by": "id", "checkpoint": file, "every": 1e-9, "progress": False}
     with monkeypatch.context() as context:
-        ending_after(context, _parallel, "_fit_part", 2)
+        ending_after(context, _parallel, "fit_part", 2)
         with pytest.raises(Killed):
             forecaster.fit(FRAME, **asked)
     with monkeypatch.context() as context:
-        made = ending_after(context, _parallel, "_fit_part", 3)
+        made = ending_after(context, _parallel, "fit_part", 3)
         found = forecaster.fit(FRAME, resume=True, **asked).forecast(2)
         assert len(made) == 1
     assert forecaster.failures_["id"].tolist() == ["b"]

@@ -137,7 +137,7 @@ def summarise_more(
             some = ~np.isnan(columns[1])
             places = relative_inputs("x_new", columns[0], data.origin)
             end = np.max(places[some])
-            passed, counted = forgetting.shares(data.x[-1:], np.minimum(places, end))
+            passed, counted = forgetting.shares(np.asarray(data.x)[-1:], np.minimum(places, end))
             old = old.scaled(float(passed[0]))
             weights = counted if weights is None else counted * numbers("weights", weights)
         added = summarise_columns(*columns, old.stretches, likelihood, extras, weights)

@@ -1,6 +1,7 @@
 """From a model and data to a posterior."""
 
 from stategp._files import allow
+from stategp._fitting._again import Refined, as_it_is, learn_again
 from stategp._fitting._automatic import Auto
 from stategp._fitting._checkpointing import Checkpoints
 from stategp._fitting._fitting import condition, fit
@@ -46,13 +47,16 @@ __all__ = [
     "Method",
     "NotConvergedWarning",
     "PowerEP",
+    "Refined",
     "Settings",
     "Template",
+    "as_it_is",
     "check_share",
     "condition",
     "fill_up",
     "fit",
     "goes_together",
+    "learn_again",
     "learn_many",
     "log_posterior",
     "moments_together",

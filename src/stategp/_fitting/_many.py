@@ -46,6 +46,12 @@ class LearnedItem(NamedTuple):
     problem: str = ""
     posterior: Posterior | None = None  # where it cannot be had again from the values
 
+    @staticmethod
+    def of(posterior: Posterior) -> "LearnedItem":
+        """From a posterior that is kept."""
+        template, result = Template(posterior.model, posterior.model), posterior.fit_result
+        return LearnedItem(template, template.values, posterior.elbo, result, posterior=posterior)
+
 
 class Item(NamedTuple):
     """A series with a model of its own, and how `fit` would take it."""
@@ -242,8 +248,7 @@ class _Learning:
         result = posterior.fit_result
         if result is not None and result.outcome is Outcome.interrupted:
             self.stopped = True
-        template = Template(posterior.model, posterior.model)
-        return LearnedItem(template, template.values, posterior.elbo, result, posterior=posterior)
+        return LearnedItem.of(posterior)
 
 
 def _members(items: Sequence[Item], stretches: Sequence[float]) -> list[Member]:

@@ -232,8 +232,7 @@ class Forecaster(Pictured):
         `window="90d"` drops those that are further than this before the last one (of many series:
         before the last of each).
 
-        Many series (`fit(frame, by=…)`) take rows of a long frame; series that are new are listed
-        in `failures_`, and have to be fitted.
+        Many series (`fit(frame, by=…)`) take rows of a long frame; series that are new are fitted.
 
         >>> import numpy as np, pandas as pd, stategp as sg
         >>> days, t = pd.date_range("2024-01-01", periods=60), np.arange(60)
@@ -246,9 +245,8 @@ class Forecaster(Pictured):
         if self.panel is None:
             self.fitted = updated(self._fitted, frame, refine=refine, **options)
             return self
-        if refine:
-            raise ValueError("refine is for one series: fit many again, with all rows")
-        self.panel = updated_panel(self.panel, frame, **options)
+        blank = dataclasses.replace(self, fitted=None, panel=None, joint=None)
+        self.panel = updated_panel(blank, self.panel, frame, refine=refine, **options)
         return self
 
     def explain(self) -> str:

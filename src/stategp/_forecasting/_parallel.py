@@ -45,9 +45,9 @@ def fit_panel(forecaster: Any, frame: Any, by: Any, wish: Wish, n_jobs: Any) -> 
     quiet = wish._replace(progress=False)
 
     def given(numbers: np.ndarray) -> tuple[Any, ...]:
-        return forecaster, _some(long, numbers), by, quiet, form.axis
+        return forecaster, rows_of(long, numbers), by, quiet, form.axis
 
-    return merged(in_jobs(n_jobs, len(long.keys), _fit_part, given))
+    return merged(in_jobs(n_jobs, len(long.keys), fit_part, given))
 
 
 def _read(forecaster: Any, long: Long, wish: Wish) -> tuple[LongForm, list[Raw]]:
@@ -66,7 +66,7 @@ def _remembering(
     blank = dataclasses.replace(forecaster, fitted=None, panel=None, joint=None)
 
     def fit_some(numbers: np.ndarray) -> Panel:
-        return _fit_part(forecaster, _some(long, numbers), by, quiet, form.axis)
+        return fit_part(forecaster, rows_of(long, numbers), by, quiet, form.axis)
 
     def not_begun(numbers: np.ndarray) -> Panel:
         keys = tuple(long.keys[number] for number in numbers.tolist())
@@ -99,12 +99,13 @@ def _interrupted(panel: Panel) -> bool:
     return Outcome.interrupted in ended or NOT_BEGUN in panel.problems
 
 
-def _some(long: Long, numbers: np.ndarray) -> Any:
+def rows_of(long: Long, numbers: np.ndarray) -> Any:
     """The rows of some series."""
     rows = np.concatenate([long.rows[number] for number in numbers])
     return long.table[rows.tolist()].to_native()
 
 
-def _fit_part(forecaster: Any, frame: Any, by: Any, wish: Wish, axis: TimeAxis) -> Panel:
+def fit_part(forecaster: Any, frame: Any, by: Any, wish: Wish, axis: TimeAxis) -> Panel:
+    """What it learns of the series of a frame, whose times are those of an axis."""
     long = read_long(frame, by, wish.time, wish.target)
     return PanelFit(forecaster, long, wish, axis).panel

@@ -105,14 +105,14 @@ def fit_many(
     if checkpoints is not None:
         many = _remembering(checkpoints, model, source, raws, options, progress)
     elif n_jobs is None or len(raws) < 2:
-        many = _fit_series(model, source, raws, share, options, progress)
+        many = fit_series(model, source, raws, share, options, progress)
     else:
 
         def given(numbers: np.ndarray) -> tuple[Any, ...]:
             some = [raws[number] for number in numbers.tolist()]
             return model, source, some, share, options, False
 
-        many = merged(in_jobs(n_jobs, len(raws), _fit_series, given))
+        many = merged(in_jobs(n_jobs, len(raws), fit_series, given))
     _warn(many)
     return many
 
@@ -131,7 +131,7 @@ def _remembering(
         return [raws[number] for number in numbers.tolist()]
 
     def fit_some(numbers: np.ndarray) -> ManyPosteriors:
-        return _fit_series(model, source, some(numbers), "none", options, False)
+        return fit_series(model, source, some(numbers), "none", options, False)
 
     def not_begun(numbers: np.ndarray) -> ManyPosteriors:
         rest = [raw.key for raw in some(numbers)]
@@ -149,7 +149,7 @@ def _interrupted(many: ManyPosteriors) -> bool:
     return Outcome.interrupted in ended or NOT_BEGUN in many.problems
 
 
-def _fit_series(
+def fit_series(
     model: GP, source: LongForm, raws: list[Raw], share: str, options: dict[str, Any], progress: Any
 ) -> ManyPosteriors:
     """All of these series, in this process."""
