@@ -187,10 +187,6 @@ def fit(
         if by:
             raise ValueError("--by is for files; the rows of a folder are one series")
         file, time, target, table = open_stream(data, time, target, columns, reading)
-        if kernel is None and shortest is None:
-            raise ValueError(
-                "for a folder or a large file give --kernel, or --shortest to have one chosen"
-            )
         columns = {}
     else:
         file = open_table(data, Writing(sep, decimal, date_format, zone))

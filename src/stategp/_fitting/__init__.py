@@ -4,6 +4,7 @@ from stategp._files import allow
 from stategp._fitting._again import Refined, as_it_is, learn_again
 from stategp._fitting._automatic import Auto
 from stategp._fitting._checkpointing import Checkpoints
+from stategp._fitting._doors import usual_stretches
 from stategp._fitting._fitting import condition, fit
 from stategp._fitting._locations import Learned
 from stategp._fitting._many import (
@@ -63,4 +64,5 @@ __all__ = [
     "settings_of",
     "table_checkpoints",
     "update",
+    "usual_stretches",
 ]
