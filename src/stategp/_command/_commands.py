@@ -235,7 +235,8 @@ def fit(
     for place, rows in getattr(table, "dropped", {}).items():
         print(f"left out {rows:,} bad rows of {place}", file=sys.stderr)
     _say_done("fitted", facts(forecaster), target_file, seconds, as_json)
-    if not by and was_interrupted(forecaster.posterior):
+    stopped = forecaster.panel.interrupted() if by else was_interrupted(forecaster.posterior)
+    if stopped:
         rest = "" if checkpoint is None else f"; --resume goes on from {checkpoint}"
         raise Interrupted(f"interrupted; the model learned so far is in {target_file}{rest}")
     if checkpoint is not None:

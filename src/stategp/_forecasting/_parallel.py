@@ -24,7 +24,6 @@ from stategp._forecasting._panel import Panel, merged
 from stategp._forecasting._panel_fitting import PanelFit
 from stategp._forecasting._reading import LongForm, Raw, read_series
 from stategp._forecasting._single import Wish
-from stategp._inference import Outcome
 from stategp._models import as_likelihood
 from stategp._runtime import check_jobs, in_jobs
 from stategp.likelihoods import Gaussian
@@ -73,7 +72,7 @@ def _remembering(
         problems, nothing = (NOT_BEGUN,) * len(keys), Bundle.of([None] * len(keys))
         return Panel(form, keys, problems, (), ((),) * len(keys), nothing, {}, "")
 
-    in_parts = InParts(checkpoints, blank, fit_some, merged, _interrupted, not_begun)
+    in_parts = InParts(checkpoints, blank, fit_some, merged, Panel.interrupted, not_begun)
     parts = {
         "the forecaster": repr(blank),
         "the data": raws,
@@ -90,13 +89,6 @@ def _mostly_together(asked: Any, wish: Wish) -> bool:
     limited = asked.floor is not None or asked.cap is not None
     gaussian = isinstance(as_likelihood(asked.likelihood), Gaussian)
     return gaussian and not (any(beside) or columns or limited or wish.options)
-
-
-def _interrupted(panel: Panel) -> bool:
-    ends = [light.result for some in panel.chosen for light in some]
-    ends += [one.posterior.fit_result for one in panel.alone.values()]
-    ended = [result.outcome for result in ends if result is not None]
-    return Outcome.interrupted in ended or NOT_BEGUN in panel.problems
 
 
 def rows_of(long: Long, numbers: np.ndarray) -> Any:
