@@ -235,8 +235,8 @@ def fit(
     for place, rows in getattr(table, "dropped", {}).items():
         print(f"left out {rows:,} bad rows of {place}", file=sys.stderr)
     _say_done("fitted", facts(forecaster), target_file, seconds, as_json)
-    stopped = forecaster.panel.interrupted() if by else was_interrupted(forecaster.posterior)
-    if stopped:
+    panel = forecaster.panel
+    if was_interrupted(forecaster.posterior) if panel is None else panel.interrupted():
         rest = "" if checkpoint is None else f"; --resume goes on from {checkpoint}"
         raise Interrupted(f"interrupted; the model learned so far is in {target_file}{rest}")
     if checkpoint is not None:
