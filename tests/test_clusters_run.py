@@ -12,6 +12,7 @@ from benchmarks.clusters import (
     ROWS,
     SERIES,
     STORED,
+    WORKERS,
     backends_page,
     lines_of,
     page,
@@ -29,7 +30,7 @@ def test_all_of_them_agree():
     for one in RUN["backends"].values():
         assert (one["series"], one["failed"]) == (SERIES + 1, 1)
         assert one["apart"] <= CLOSE
-        assert one["workers"] > 0
+        assert one["workers"] == WORKERS
 
 
 @pytest.mark.parametrize("engine", BEGIN)

@@ -9,6 +9,7 @@ import pytest
 
 import stategp as sg
 from stategp._command import main
+from stategp._forecasting import _single
 
 DAYS = pd.date_range("2024-03-01", periods=60)
 TABLE = pd.DataFrame({"date": DAYS, "sold": np.round(20 + 5 * np.sin(np.arange(60) / 7), 2)})
@@ -151,3 +152,27 @@ def test_a_fit_that_was_stopped_goes_on(run, tmp_path, monkeypatch):
     assert not (tmp_path / "far").exists()
     assert run("fit", "sold.csv", *SMALL)[0] == 0
     assert resumed.fit_result.trace == sg.load("sold.stategp").posterior.fit_result.trace
+
+
+def test_so_does_one_of_many_series(run, tmp_path, monkeypatch):
+    counts = pd.DataFrame({"shop": ["a"] * 9 + ["b"] * 9, "day": [*range(9)] * 2, "sold": 3})
+    counts.to_csv("counts.csv", index=False)
+    options = ("counts.csv", *SMALL[2:], "-k", "matern32(4)", "--likelihood", "poisson", "--by",
+               "shop", "--time", "day", "--target", "sold", "--checkpoint", "far")  # fmt: skip
+    real, calls = _single.fit, []
+
+    def stopped(*args, **kwargs):
+        calls.append(None)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_single, "fit", stopped)
+        code, _, err = run("fit", *options)
+        assert code == 130
+        assert "--resume goes on from far" in err
+        assert run("fit", *options, "--resume")[0] == 0
+    assert len(calls) == 3
+    assert not (tmp_path / "far").exists()
+    assert len(sg.load("counts.stategp").failures_) == 0

@@ -25,6 +25,13 @@ def test_a_step_takes_as_long_at_the_end_of_a_stream():
         assert last["bytes"] < 1.1 * first["bytes"]
 
 
+def test_an_update_is_the_fit_of_all():
+    rows = json.loads(growing.STORED.read_text())["updates"] if growing.STORED.exists() else []
+    for row in rows:
+        if "tolerance" in row:  # else it is of an old run, whose comparison was less exact
+            assert row["difference"] <= 1e-8
+
+
 @pytest.fixture
 def killed():
     run = json.loads(kills.STORED.read_text()) if kills.STORED.exists() else {}

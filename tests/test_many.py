@@ -1,5 +1,6 @@
 """fit_many: what `fit` finds for each series, found side by side."""
 
+import dataclasses
 import warnings
 
 import jax
@@ -405,7 +406,8 @@ def test_more_observations_of_some_series(many, tmp_path):
     for a, b in zip(longer["a"].predict_f(X_NEW), expected.predict_f(X_NEW), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
     assert longer["b"].elbo == many["b"].elbo
-    assert "fit again" in longer.failures.set_index("sensor")["problem"]["e"]
+    assert longer["e"].data.observed == 1  # a new one
+    assert longer["e"].elbo == pytest.approx(sg.fit(MODEL, [1.0], [1.0]).elbo, abs=1e-9)
     assert "a" in set(longer.forecast(2.0)["sensor"])
     longer.save(tmp_path / "many")
     assert len(sg.load(tmp_path / "many")["a"].data) == 42
@@ -414,3 +416,28 @@ def test_more_observations_of_some_series(many, tmp_path):
         many.update(new.assign(y=np.inf))
     with pytest.raises(TypeError, match="no option 'colour'"):
         many.update(new, colour="red")
+
+
+def test_hyperparameters_of_some_series_are_refined(many):
+    more = {"a": (61.0 + np.arange(6), np.array([3.0, -2.0, 2.5, -3.0, 2.0, -2.0]))}
+    refined = many.update(more, refine=True, progress=False)
+    expected = many["a"].update(*more["a"], refine=True)
+    assert refined["a"].elbo == pytest.approx(expected.elbo, abs=1e-6)
+    np.testing.assert_allclose(
+        to_vector(refined["a"].model), to_vector(expected.model), rtol=1e-3, atol=1e-4
+    )
+    assert refined["a"].elbo > many.update(more)["a"].elbo + 1
+    assert refined["b"].elbo == many["b"].elbo
+    shared = dataclasses.replace(many, share="all")
+    with pytest.raises(ValueError, match="these share hyperparameters"):
+        shared.update(more, refine=True)
+
+
+def test_series_that_were_fitted_alone_are_refined():
+    model = sg.GP(sg.kernels.Matern32(), sg.likelihoods.Poisson())
+    counts = RNG.poisson(3.0, 20).astype(float)
+    many = sg.fit_many(model, [(np.arange(15.0), counts[:15])])
+    refined = many.update([(np.arange(15.0, 20.0), counts[15:])], refine=True)
+    whole = sg.fit_many(model, [(np.arange(20.0), counts)])
+    assert refined[0].elbo == pytest.approx(whole[0].elbo, abs=1e-3)
+    assert refined.log_likelihoods[0] == refined[0].elbo

@@ -14,6 +14,8 @@ def test_series_in_a_second():
     assert block("many.md", "speeds") == many.speeds(run)
     assert run["matern32"]["failed"] == 1  # the broken one
     assert run["matern32"]["series"] == 5000
+    for kernel, fewest in (("matern32", 100), ("seasons", 10)):  # a second
+        assert run[kernel]["series"] / run[kernel]["seconds"] >= fewest
 
 
 def test_weekly_series_of_m4():

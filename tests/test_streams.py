@@ -7,6 +7,8 @@ import pytest
 
 import stategp as sg
 from stategp._command import main
+from stategp._fitting import usual_stretches
+from stategp._forecasting._streamed import _to_choose_from, fine_enough
 from stategp._streams._ahead import ahead
 
 pa = pytest.importorskip("pyarrow")
@@ -253,14 +255,34 @@ def test_forecasters_take_streams(dated, tmp_path):
     np.testing.assert_allclose(frame["mean"].to_numpy(), expected, rtol=1e-4)
     forecaster.save(tmp_path / "model")
     assert sg.load(tmp_path / "model").forecast("2h", every="1h").equals(frame)
-    with pytest.raises(ValueError, match="give a kernel, or state the shortest"):
-        sg.Forecaster().fit(sg.stream(dated))
+    chosen = sg.Forecaster(inducing=30).fit(sg.stream(dated), progress=False)
+    assert "cosine(1d" in chosen.learned_kernel
+    summary = chosen.posterior.data.summary
+    assert (summary.rows, summary.stretches.width) == (672, pytest.approx(13.98 / 8000, rel=1e-3))
     with pytest.raises(ValueError, match="without regressors"):
         sg.Forecaster("matern32(1d)", regressors=["z"]).fit(sg.stream(dated))
     with pytest.raises(ValueError, match="leave floor and cap out"):
         sg.Forecaster("matern32(1d)", floor=0).fit(sg.stream(dated))
     with pytest.raises(ValueError, match="said where it is made: give weights there"):
         sg.Forecaster("matern32(1d)").fit(sg.stream(dated), weights="w")
+
+
+def test_a_kernel_is_chosen_from_stretches_that_show_its_seasons():
+    """Of forty years, days would be too many; a fast kernel has the rows read again."""
+    of_years = {0.01: 0.01 / 8000, 10: 1 / 32, 40: 7 / 32, 4000: 365.25 / 32}
+    for years, width in of_years.items():
+        times = np.datetime64("1970-01-01", "s") + (years * np.array([0.0, 365.0]) * 86_400).astype(
+            "timedelta64[s]"
+        )
+        series = sg.stream([{"ds": times, "y": np.ones(2)}])
+        found = _to_choose_from(series, dates=True).width
+        assert found == pytest.approx(width if years > 1 else 365 * width, rel=1e-5)
+    x = np.linspace(0, 100, 3000)
+    series = sg.stream([{"ds": x, "y": np.sin(x)}])
+    summary = series.summary(stretches=usual_stretches(0.0, 100.0))
+    for lengthscale, same in ((1.0, True), (0.001, False)):
+        kernel = sg.kernels.Matern32(lengthscale=lengthscale)
+        assert (fine_enough(series, summary, sg.GP(kernel)) is summary) == same
 
 
 def test_the_command_takes_folders(dated, monkeypatch, capsys):
@@ -277,8 +299,8 @@ def test_the_command_takes_folders(dated, monkeypatch, capsys):
     assert "672" in capsys.readouterr().out
     assert run("forecast", model, "2h", "--every", "1h") == 0
     assert capsys.readouterr().out.count("2024-03-15") == 2
-    assert run("fit", dated) != 0
-    assert "--shortest" in capsys.readouterr().err
+    assert run("fit", dated, "--inducing", "30") == 0
+    assert "daily" in capsys.readouterr().err
     assert run("report", model) != 0
     assert "single observations" in capsys.readouterr().err
 

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 import stategp as sg
-from stategp._data import more_inducing
+from stategp._data import more_inducing, observe
 from stategp._fitting import _updating
+from stategp._fitting._methods import closeness
 from tests import dense
 
 RANDOM = np.random.default_rng(0)
@@ -121,6 +122,13 @@ def test_sites_that_are_not_at_the_optimum_are_found_again():
     same(updated, sg.condition(rough.model, *every, inducing=updated.inducing))
 
 
+@pytest.mark.parametrize(("weight", "nats"), [(1.0, 2e-18), (5e3, 1e-14), (5e7, 1e-14)])
+def test_many_observations_do_not_loosen_when_q_is_settled(weight, nats):
+    """The square root of the nats is how far off the mean of f is, in standard deviations."""
+    data = observe([0.0, 1.0], [1.0, 2.0], sg.likelihoods.Poisson(), weights=[weight, weight])
+    assert closeness(data) * float(data.total) == pytest.approx(nats, rel=1e-12)
+
+
 def test_all_at_once_or_in_parts(exact):
     first, second = NEW["at the end"], NEW["before the start"]
     parts = exact.update(first, np.sin(first)).update(second, np.sin(second))
@@ -154,7 +162,12 @@ def test_forgetting_what_stays_for_ever_is_that_of_a_filter():
         np.testing.assert_allclose(a, b, rtol=1e-10)
 
 
-@pytest.mark.parametrize("likelihood", [sg.likelihoods.Poisson(), sg.likelihoods.Bernoulli()])
+ROBUST = sg.likelihoods.StudentT(scale=0.3, df=4.0)
+
+
+@pytest.mark.parametrize(
+    "likelihood", [sg.likelihoods.Poisson(), sg.likelihoods.Bernoulli(), ROBUST]
+)
 def test_later_observations_revise_the_end_only(likelihood, monkeypatch):
     x = np.sort(np.random.default_rng(3).uniform(0, 100, 640))
     y, model = draw(likelihood, x), sg.GP(KERNEL, likelihood)
@@ -226,13 +239,50 @@ def test_sums_take_in_sums():
     streamed = start.update(batches)
     np.testing.assert_allclose(streamed.elbo, start.update(parts[1]).elbo, rtol=1e-12)
     assert start.update([], []) is start
-    with pytest.raises(ValueError, match="none can be forgotten"):
-        start.update(parts[1], window=3.0)
+    with pytest.raises(ValueError, match="cannot be divided at the beginning of a window"):
+        start.update(x[450:], values[450:], window=3.0)
+    with pytest.raises(ValueError, match="cannot be weighed by their age"):
+        start.update(parts[1], forget=3.0)
     with pytest.raises(ValueError, match="y is a part of the summary"):
         start.update(parts[1], values[450:])
     other = sg.summarise(x, kinds["poisson"], shortest=3.0, likelihood="poisson")
     with pytest.raises(ValueError, match="different stretches"):
         start.update(other)
+
+
+@pytest.mark.parametrize(("likelihood", "noise"), [("gaussian", 0.2), ("poisson", None)])
+def test_sums_fade_as_observations_do(likelihood, noise):
+    """Twice; the third time nothing is left of them, and neither stretches nor states are."""
+    x = np.sort(RANDOM.uniform(0, 50, 300))
+    y = RANDOM.poisson(1.0, 300).astype(float)
+    known = {} if noise is None else {"noise_variance": np.full(300, noise)}
+    fixed = sg.likelihoods.Gaussian(variance=sg.fixed(0.0))
+    model = sg.GP(
+        sg.kernels.Matern32(variance=1.0, lengthscale=4.0),
+        likelihood if noise is None else fixed,
+    )
+
+    def summary(some, **options):
+        extras = {name: column[some] for name, column in known.items()} | options
+        return sg.summarise(x[some], y[some], shortest=2.0, likelihood=likelihood, **extras)
+
+    faded = sg.condition(model, summary(slice(0, 100)), inducing=15)
+    for some in (slice(100, 220), slice(220, 300)):
+        extras = {name: column[some] for name, column in known.items()}
+        faded = faded.update(x[some], y[some], forget=9.0, weights=np.full(len(x[some]), 2.0),
+                             **extras)  # fmt: skip
+    age = np.exp(-(x[-1] - np.where(np.arange(300) < 100, x[99], x)) / 9.0)
+    weights = np.where(np.arange(300) < 100, 1.0, 2.0) * age
+    options = {"inducing": faded.inducing, "tolerance": 1e-18}
+    whole = sg.condition(model, summary(slice(None), weights=weights), **options)
+    places = [1.0, 25.0, 49.0, 60.0]
+    for a, b in zip(faded.predict_f(places), whole.predict_f(places), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(faded.elbo, whole.elbo, rtol=1e-9)
+    later = faded.update([500.0], [1.0], forget=9.0, **{name: [noise] for name in known})
+    assert later.data.summary.first == 500.0 == later.data.x[0] + later.data.origin
+    assert len(later.data.summary.number) == 1
+    assert len(later.inducing) <= 3
 
 
 def test_nothing_new(exact):

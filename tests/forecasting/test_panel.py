@@ -209,7 +209,7 @@ def test_what_is_asked_is_checked(given, monkeypatch):
 
 
 def test_many_series_take_in_new_rows(given):
-    """Models stay, each series is conditioned on its rows; a series that is new is listed."""
+    """Models stay, each series is conditioned on its rows; a series that is new is fitted."""
     days = pd.date_range("2024-04-10", periods=3)
     new = pd.DataFrame({"unique_id": ["a", "a", "c"], "ds": days, "y": [5.5, 5.0, 1.0]})
     panel = given.panel
@@ -220,13 +220,21 @@ def test_many_series_take_in_new_rows(given):
     np.testing.assert_allclose(found[NUMBERS], expected[NUMBERS], atol=1e-8)
     assert len(longer["a"].posterior.data) == 42
     assert len(longer["b"].posterior.data) == 30
-    assert longer.failures_["unique_id"].tolist() == ["bad", "c"]
-    assert "fit again" in longer.failures_["problem"][1]
+    assert longer.failures_["unique_id"].tolist() == ["bad"]
+    assert longer["c"].posterior.data.observed == 1
+    assert set(longer.forecast("5d")["unique_id"]) == {"a", "b", "c"}
+    shared = dataclasses.replace(panel, call=f"{panel.call[:-1]}, share='all')")
+    others = dataclasses.replace(given, panel=shared).update(new)
+    assert "shares hyperparameters" in others.failures_["problem"][1]
     assert given.panel is panel
     recent = dataclasses.replace(given).update(new, window="10d")
     assert len(recent["a"].posterior.data) == 11
-    with pytest.raises(ValueError, match="refine is for one series"):
-        given.update(new, refine=True)
+    refined = dataclasses.replace(given).update(new, refine=True)["a"].posterior
+    assert refined.elbo == pytest.approx(
+        given["a"].update(new[:2], refine=True, progress=False).posterior.elbo, abs=1e-6
+    )
+    with pytest.raises(ValueError, match="learns every series by itself"):
+        dataclasses.replace(given, panel=shared).update(new, refine=True)
     with pytest.raises(ValueError, match=r"series .a.: .*finite"):
         given.update(new.assign(y=np.inf))
 

@@ -189,10 +189,6 @@ def fit(
         if by:
             raise ValueError("--by is for files; the rows of a folder are one series")
         file, time, target, table = open_stream(data, time, target, columns, reading)
-        if kernel is None and shortest is None:
-            raise ValueError(
-                "for a folder or a large file give --kernel, or --shortest to have one chosen"
-            )
         columns = {}
     else:
         file = open_table(data, Writing(sep, decimal, date_format, zone))
@@ -242,7 +238,8 @@ def fit(
     for place, rows in getattr(table, "dropped", {}).items():
         print(f"left out {rows:,} bad rows of {place}", file=sys.stderr)
     _say_done("fitted", facts(forecaster), target_file, seconds, as_json)
-    if not by and was_interrupted(forecaster.posterior):
+    panel = forecaster.panel
+    if was_interrupted(forecaster.posterior) if panel is None else panel.interrupted():
         rest = "" if checkpoint is None else f"; --resume goes on from {checkpoint}"
         raise Interrupted(f"interrupted; the model learned so far is in {target_file}{rest}")
     if checkpoint is not None:

@@ -41,12 +41,14 @@ def run_update(
         file = open_table(data, dataclasses.replace(writing, zone=axis.zone, layout=axis.layout))
         columns = [told.target, *_extras(forecaster), *columns_in(forecaster, file)]
         table = read_columns(file, told.time, columns, told.by if many else ())
+    stopped_before = many and forecaster.panel.interrupted()
     spinner, began = Spinner(), time.perf_counter()
     try:
         with warnings.catch_warnings(record=True) as caught, rows_of(file):
             warnings.simplefilter("always", sg.NotConvergedWarning)
             forecaster.update(table, **options, progress=spinner)
-        if not many and was_interrupted(forecaster.posterior):
+        stopped = forecaster.panel.interrupted() if many else was_interrupted(forecaster.posterior)
+        if stopped and not stopped_before:
             raise KeyboardInterrupt
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; nothing was written, and {model} is as it was") from None

@@ -38,7 +38,7 @@ from stategp._data._sample import SAMPLED, Sample
 from stategp._data._space_time import observe_in_space, packed_rows, times_and_places
 from stategp._data._store import Store
 from stategp._data._stored import InBatches, Sampled, Stored
-from stategp._data._stretches import PER_LENGTHSCALE, Occupied, Stretches
+from stategp._data._stretches import PER_LENGTHSCALE, PER_PERIOD, Occupied, Stretches
 from stategp._data._summarised import Summarised
 from stategp._data._summary import (
     Summary,
@@ -62,6 +62,7 @@ from stategp._data._views import ORDER, Expected, Moments, Rows, View, learns
 __all__ = [
     "ORDER",
     "PER_LENGTHSCALE",
+    "PER_PERIOD",
     "SAMPLED",
     "WIDEST",
     "AtInducing",

@@ -121,16 +121,46 @@ def summarise_more(
     *,
     extras: Mapping[str, Any],
     weights: Any,
+    forgetting: Forgetting = Forgetting(),  # noqa: B008, never changed
 ) -> tuple[Summarised, Summarised | None]:
-    """The sums with more observations, which are a summary too or not; and the new ones alone."""
+    """The sums with more observations, which are a summary too or not; and the new ones alone.
+
+    With a memory, old sums count less by one factor, and each new observation by its age.
+    """
     old, added = data.summary, x
+    _check_forgetting(forgetting, x)
     if not isinstance(x, Summary):
         columns = inputs_as_given("x_new", x), numbers("y_new", y)
         if len(columns[0]) == 0 or np.all(np.isnan(columns[1])):
             return data, None
+        if forgetting:
+            some = ~np.isnan(columns[1])
+            places = relative_inputs("x_new", columns[0], data.origin)
+            end = np.max(places[some])
+            passed, counted = forgetting.shares(np.asarray(data.x)[-1:], np.minimum(places, end))
+            old = old.scaled(float(passed[0]))
+            weights = counted if weights is None else counted * numbers("weights", weights)
         added = summarise_columns(*columns, old.stretches, likelihood, extras, weights)
     whole = old + added
+    if forgetting:
+        counts = whole.sums.weight > _NOTHING * np.max(whole.sums.weight)
+        whole = whole.beginning(int(np.argmax(counts)))
     return Summarised.of(whole), Summarised.of(added)
+
+
+def _check_forgetting(forgetting: Forgetting, x: Any) -> None:
+    """Refuse what needs observations one by one."""
+    if forgetting.span is not None:
+        raise ValueError(
+            "sums over a stretch cannot be divided at the beginning of a window: add the summaries "
+            "of the time that is to count, and call sg.condition; or let old sums fade, forget=…"
+        )
+    if forgetting and isinstance(x, Summary):
+        raise ValueError(
+            "rows that are summed up cannot be weighed by their age: give x_new and y_new; or "
+            "weigh them as they are summed up (weights=…), and call sg.condition with "
+            "old.scaled(…) + new"
+        )
 
 
 def inducing_at_edges(
@@ -143,8 +173,10 @@ def inducing_at_edges(
     )
     added = np.setdiff1d(more_inducing(present, before, after), present)
     snapped = nearest_of(added, data.edges()) if len(added) else added
-    locations = data.at_edges(np.union1d(present, snapped) + float(data.origin))
-    return distinct_inputs(locations)
+    locations = distinct_inputs(data.at_edges(np.union1d(present, snapped) + float(data.origin)))
+    first = np.searchsorted(locations, float(data.x[0]), side="right") - 1
+    faded = before[0] < data.x[0]  # then one state before the others is enough
+    return locations[max(int(first), 0) :] if faded else locations
 
 
 def more_inducing(inducing: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.ndarray:

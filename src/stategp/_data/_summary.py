@@ -1,6 +1,7 @@
 """Data as sums over stretches of x: all that a fit needs, whatever the number of observations."""
 
 import functools
+import math
 import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -95,6 +96,36 @@ class Summary(eqx.Module):
         )
 
     __radd__ = __add__
+
+    def scaled(self, factor: float) -> "Summary":
+        """The same with every observation counting so many times as much.
+
+        >>> import numpy as np, stategp as sg
+        >>> june, july = (sg.summarise([m], [1.0], shortest=1.0) for m in (6.0, 7.0))
+        >>> (june.scaled(0.5) + july).weight
+        1.5
+        """
+        share = positive_number("factor", factor)
+        sums = self.sums.scaled(share)
+        log_noise, weight = share * self.log_noise, share * self.weight
+        return Summary(
+            self.stretches, self.likelihood, self.number, sums, self.rows, self.first, self.last,
+            self.noise, log_noise, weight,
+        )  # fmt: skip
+
+    def beginning(self, place: int) -> "Summary":
+        """Without the stretches before a place among those with observations.
+
+        For those that count nothing: the numbers for all observations stay as they are.
+        """
+        if place == 0:
+            return self
+        base, rest = self.stretches.edge(int(self.number[place]), whole=self.whole)
+        first = base + (math.ceil(rest) if self.whole else rest)
+        return Summary(
+            self.stretches, self.likelihood, self.number[place:], self.sums.beginning(place),
+            self.rows, first, self.last, self.noise, self.log_noise, self.weight,
+        )  # fmt: skip
 
     def _check_alike(self, other: "Summary") -> None:
         for name, words, advice in [

@@ -124,6 +124,15 @@ class GaussianSums(eqx.Module):
         added[-1][both] = reference
         return GaussianSums(*added)
 
+    def scaled(self, factor: float) -> "GaussianSums":
+        """The same with so many times the weights."""
+        plain, pull, square = (factor * sums for sums in (self.plain, self.pull, self.square))
+        return GaussianSums(self.count, plain, pull, square, self.reference)
+
+    def beginning(self, place: int) -> "GaussianSums":
+        """The rows from a place on."""
+        return self._rows(np.arange(len(self.count)) >= place)
+
     def columns(self) -> tuple[np.ndarray, ...]:
         return self.count, self.plain, self.pull, self.square, self.reference
 
@@ -179,3 +188,11 @@ class Tallies(eqx.Module):
 
     def __add__(self, other: "Tallies") -> "Tallies":
         return Tallies(self.totals + other.totals, self.statistics + other.statistics)
+
+    def scaled(self, factor: float) -> "Tallies":
+        """The same with so many times the weights."""
+        return Tallies(factor * self.totals, factor * self.statistics)
+
+    def beginning(self, place: int) -> "Tallies":
+        """The rows from a place on."""
+        return Tallies(self.totals[place:], self.statistics[:, place:])

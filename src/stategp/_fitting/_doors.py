@@ -81,6 +81,11 @@ def refuse_sums(model: Any, x: Any) -> None:
         )
 
 
+def usual_stretches(first: float, last: float) -> Stretches:
+    """Stretches where nothing is known but the first and the last input."""
+    return Stretches(0, ((last - first) or 1.0) / _FINENESS / PER_LENGTHSCALE)
+
+
 def _stretches_for(model: GP, first: float, last: float) -> Stretches:
     """Stretches for the kernel: its lengthscales where they are given, else far shorter ones."""
     span = (last - first) or 1.0

@@ -12,6 +12,7 @@ from stategp._data import Observations
 from stategp._fitting._automatic import EXACT_STRETCHES, exact_is_cheaper
 from stategp._fitting._counter import Counter
 from stategp._fitting._methods import find_method
+from stategp._fitting._parts import NOT_BEGUN
 from stategp._fitting._remarks import FAR, remarks_at
 from stategp._fitting._requests import NotConvergedWarning
 from stategp._fitting._settings import Settings, choose_settings
@@ -44,6 +45,12 @@ class LearnedItem(NamedTuple):
     result: FitResult | None
     problem: str = ""
     posterior: Posterior | None = None  # where it cannot be had again from the values
+
+    @staticmethod
+    def of(posterior: Posterior) -> "LearnedItem":
+        """From a posterior that is kept."""
+        template, result = Template(posterior.model, posterior.model), posterior.fit_result
+        return LearnedItem(template, template.values, posterior.elbo, result, posterior=posterior)
 
 
 class Item(NamedTuple):
@@ -206,7 +213,7 @@ class _Learning:
 
     def _learned(self, member: Member, end: End | None, shared: FitResult | None) -> LearnedItem:
         if end is None:
-            return LearnedItem(None, [], np.nan, None, _NOT_BEGUN)
+            return LearnedItem(None, [], np.nan, None, NOT_BEGUN)
         if not np.isfinite(end.value):
             return LearnedItem(None, [], np.nan, None, f"{end.outcome.value}")
         values = member.found(end)
@@ -221,14 +228,14 @@ class _Learning:
 
     def _learn_alone(self, number: int) -> LearnedItem:
         if self.stopped:
-            return LearnedItem(None, [], np.nan, None, _NOT_BEGUN)
+            return LearnedItem(None, [], np.nan, None, NOT_BEGUN)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NotConvergedWarning)
                 posterior = self.alone(number)
         except KeyboardInterrupt:
             self.stopped = True
-            return LearnedItem(None, [], np.nan, None, _NOT_BEGUN)
+            return LearnedItem(None, [], np.nan, None, NOT_BEGUN)
         except Exception as error:  # of one series, which must not stop the others
             self.count(1)
             return LearnedItem(None, [], np.nan, None, " ".join(str(error).split()))
@@ -236,11 +243,7 @@ class _Learning:
         result = posterior.fit_result
         if result is not None and result.outcome is Outcome.interrupted:
             self.stopped = True
-        template = Template(posterior.model, posterior.model)
-        return LearnedItem(template, template.values, posterior.elbo, result, posterior=posterior)
-
-
-_NOT_BEGUN = "interrupted before it was fitted"
+        return LearnedItem.of(posterior)
 
 
 def members_of(items: Sequence[Any], stretches: Sequence[float]) -> list[Member]:

@@ -58,7 +58,7 @@ def revise_end(posterior: Posterior, task: SeriesTask, new: Observations) -> Pos
     """The posterior with new observations, or None where all observations have to be looked at."""
     inducing = np.asarray(task.inducing)[: task.states]
     likelihood = posterior.model.likelihood
-    if likelihood.conjugate or not likelihood.log_concave or not stay(posterior, inducing):
+    if likelihood.conjugate or not stay(posterior, inducing):
         return None
     if len(posterior.data) < _WORTH * len(inducing) or mesh_of_devices() is not None:
         return None
@@ -180,10 +180,14 @@ def _beside(fixed: ChainSites) -> Callable[[Any, Any, Any, Any], Q]:
 
     def evaluate(model: GP, data: View, shape: Geometry, sites: ChainSites) -> Q:
         whole: ChainSites = jax.tree.map(jnp.add, fixed, sites)
-        swept = [sweep(prior, s) for prior, s in zip(shape.transitions, whole, strict=True)]
+        clip = model.likelihood.log_concave  # precisions are negative by rounding only
+        swept = [
+            sweep(prior, site, indefinite=not clip)
+            for prior, site in zip(shape.transitions, whole, strict=True)
+        ]
         marginals = tuple(one.marginals for one in swept)
         mean, variance = latent_moments(shape.projections, marginals)
-        expected = data.expected(model.likelihood, mean + shift(model, data), variance, clip=True)
+        expected = data.expected(model.likelihood, mean + shift(model, data), variance, clip=clip)
         parts = [expected.value]
         for one, site in zip(swept, sites, strict=True):
             parts += [one.log_normaliser, -expected_log_sites(site, one.marginals)]

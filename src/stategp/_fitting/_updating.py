@@ -21,7 +21,7 @@ from stategp._data import (
 from stategp._fitting._automatic import as_auto
 from stategp._fitting._doors import observations
 from stategp._fitting._extending import extend
-from stategp._fitting._methods import CLOSE, Natural, find_method
+from stategp._fitting._methods import Natural, closeness, find_method
 from stategp._fitting._requests import warm_start, warn_unless_converged
 from stategp._fitting._revising_end import revise_end
 from stategp._fitting._series import SeriesTask, fill_up
@@ -69,7 +69,7 @@ def update(
     settings = choose_settings(
         lambda regime: find_method(posterior.model, method or "natural", regime),
         stochastic=False,
-        tolerance=None if refine or method is not None else CLOSE,
+        tolerance=None if refine or method is not None else closeness(data),
         **_USUAL,
     )
     check_noise(posterior.model, data.extra)
@@ -131,12 +131,9 @@ def _grown(
             old, x, y, likelihood, extras=extras, weights=weights, forgetting=forgetting
         )
         return _Grown(data, new, not forgetting)
-    if forgetting:
-        raise ValueError(
-            "sums of observations do not tell old ones from new ones, so that none can be "
-            "forgotten: add the summaries of the time that is to count, and call sg.condition"
-        )
-    together, added = summarise_more(old, x, y, likelihood, extras=extras, weights=weights)
+    together, added = summarise_more(
+        old, x, y, likelihood, extras=extras, weights=weights, forgetting=forgetting
+    )
     return _Grown(together, added, False)
 
 

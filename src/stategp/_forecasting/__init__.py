@@ -52,7 +52,7 @@ from stategp._forecasting._scores import (
     usual_season,
 )
 from stategp._forecasting._sources import Source
-from stategp._forecasting._updating import NEW, known_series, lengths, more_of_each
+from stategp._forecasting._updating import known_series, lengths, more_of_each
 
 allow(Choice, Fitted, LongForm, TimeAxis, answers=(Forecaster,))
 allow(Bundle, Joint, Light, Panel)
@@ -60,7 +60,6 @@ check_when_read({Bundle: check_bundle, Panel: check_panel})
 allow(Effect, Event, Holidays, Design, Occasion, Scaling)
 
 __all__ = [
-    "NEW",
     "Answer",
     "Effect",
     "Event",

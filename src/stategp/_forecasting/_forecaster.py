@@ -156,6 +156,7 @@ class Forecaster(Pictured):
         possible. `forecast` and `predict` then answer with a long frame, ``forecaster[key]`` is the
         forecaster of one series, and `failures_` lists those that could not be fitted. `n_jobs`
         divides the series among processes, by the backend that joblib has (or was told to use).
+        With `checkpoint`, the file holds the series that are finished; ``resume=True`` goes on.
         `share` says what their hyperparameters have in common: "none"; "all", one value for all
         series; or "prior", a prior that is learned from all, so that short series borrow from long
         ones. With a kernel that was given this is as in `sg.fit_many`; for the models that are
@@ -233,8 +234,7 @@ class Forecaster(Pictured):
         `window="90d"` drops those that are further than this before the last one (of many series:
         before the last of each).
 
-        Many series (`fit(frame, by=…)`) take rows of a long frame; series that are new are listed
-        in `failures_`, and have to be fitted.
+        Many series (`fit(frame, by=…)`) take rows of a long frame; series that are new are fitted.
 
         >>> import numpy as np, pandas as pd, stategp as sg
         >>> days, t = pd.date_range("2024-01-01", periods=60), np.arange(60)
@@ -247,9 +247,8 @@ class Forecaster(Pictured):
         if self.panel is None:
             self.fitted = updated(self._fitted, frame, refine=refine, **options)
             return self
-        if refine:
-            raise ValueError("refine is for one series: fit many again, with all rows")
-        self.panel = updated_panel(self.panel, frame, **options)
+        blank = dataclasses.replace(self, fitted=None, panel=None, joint=None)
+        self.panel = updated_panel(blank, self.panel, frame, refine=refine, **options)
         return self
 
     def explain(self) -> str:

@@ -10,7 +10,7 @@ import equinox as eqx
 import numpy as np
 
 from stategp._data import Bundle, distinct_inputs, relative_inputs
-from stategp._fitting import Asked, Template, condition, moments_together
+from stategp._fitting import NOT_BEGUN, Asked, Template, condition, moments_together
 from stategp._forecasting._answers import as_levels, distribution_columns, no_columns
 from stategp._forecasting._averages import Average, Part, average_of
 from stategp._forecasting._cautions import ForecastWarning
@@ -21,7 +21,7 @@ from stategp._forecasting._long import Key, failure_frame, read_long, shown_key
 from stategp._forecasting._long_answers import Answer, after, answer_frame, asked_rows, each_ahead
 from stategp._forecasting._reading import LongForm
 from stategp._forecasting._scales import Scale
-from stategp._inference import FitResult
+from stategp._inference import FitResult, Outcome
 from stategp._models import GP
 from stategp._posteriors import Posterior
 
@@ -69,6 +69,13 @@ class Panel:
         failed = [number for number, problem in enumerate(self.problems) if problem]
         keys, problems = [self.keys[n] for n in failed], [self.problems[n] for n in failed]
         return failure_frame(self.form.kind, self.form.by, keys, problems)
+
+    def interrupted(self) -> bool:
+        """Whether somebody asked the fit to end."""
+        ends = [light.result for some in self.chosen for light in some]
+        ends += [one.posterior.fit_result for one in self.alone.values()]
+        ended = [result.outcome for result in ends if result is not None]
+        return Outcome.interrupted in ended or NOT_BEGUN in self.problems
 
     def number(self, key: Any) -> int:
         """That of a series that was fitted."""

@@ -24,7 +24,7 @@ from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regressors import make_design, say
 from stategp._forecasting._scales import refuse_beyond
 from stategp._forecasting._steps import fitting_axis
-from stategp._forecasting._streamed import read_stream
+from stategp._forecasting._streamed import fine_enough, read_stream
 from stategp._forecasting._words import tell_apart
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior
@@ -121,6 +121,7 @@ def fit_stream(asked: Any, stream: Stream, wish: Wish) -> Fitted:
     likelihood, progress = as_likelihood(asked.likelihood), wish.progress
     axis, data, points = read_stream(stream, likelihood, asked.kernel is not None, progress)
     model = asked_model(asked, points, likelihood, axis, progress)
+    data = fine_enough(stream, data, model)
     posterior: Posterior = fit(
         model, data, inducing=asked.inducing, progress=progress, **wish.options
     )

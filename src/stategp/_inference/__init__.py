@@ -54,7 +54,13 @@ from stategp._inference._bound import (
     with_gradient,
 )
 from stategp._inference._certificate import Certificate
-from stategp._inference._checkpoints import CheckpointWarning, Keeper
+from stategp._inference._checkpoints import (
+    CheckpointWarning,
+    Keeper,
+    refuse_another,
+    try_to_write,
+    write_first,
+)
 from stategp._inference._climbers import Climbers, End, Problem
 from stategp._inference._deep import (
     DeepEverything,
@@ -269,6 +275,7 @@ __all__ = [
     "prior_mean",
     "processes_strand",
     "pseudo_data",
+    "refuse_another",
     "rounding_of",
     "rows_of",
     "run",
@@ -297,9 +304,11 @@ __all__ = [
     "take_steps",
     "trace_calls",
     "transfer_sites",
+    "try_to_write",
     "unless_lost",
     "wanted_sites",
     "with_gradient",
     "with_leaves",
+    "write_first",
     "xi_chains",
 ]

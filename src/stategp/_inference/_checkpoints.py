@@ -8,6 +8,7 @@ program: searches that are over are passed over, and the last goes on where it w
 import dataclasses
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -64,22 +65,9 @@ class Keeper:
         self.fingerprint = fingerprint
         if resume and self.path.exists():
             found = load_as(self.path, Checkpoint)
-            parts = sorted(fingerprint.keys() | found.fingerprint.keys())
-            other = [p for p in parts if fingerprint.get(p) != found.fingerprint.get(p)]
-            if other:
-                raise ValueError(
-                    f"{self.path} is the checkpoint of another fit: {_listed(other)} "
-                    f"{'differs' if len(other) == 1 else 'differ'}. Resume with what it was "
-                    "started with, or give another file"
-                )
+            refuse_another(self.path, fingerprint, found.fingerprint)
             self.known = list(found.searches)
-        try:
-            self._write()
-        except OSError as error:
-            raise OSError(
-                f"the checkpoint {self.path} cannot be written ({_reason(error)}): give a file in "
-                "a folder that can be written to and has room"
-            ) from None
+        write_first(self.path, self._write)
 
     def enter(self, search: Search, watch: Watch) -> FitResult | None:
         if self.stopped:
@@ -127,16 +115,7 @@ class Keeper:
             self._try_to_write()
 
     def _try_to_write(self) -> None:
-        """The fit is worth more than its checkpoint."""
-        try:
-            self._write()
-        except OSError as error:
-            warnings.warn(
-                f"the checkpoint {self.path} could not be written ({_reason(error)}): the one "
-                "before is still there, and the fit goes on",
-                CheckpointWarning,
-                stacklevel=2,
-            )
+        try_to_write(self.path, self._write)
 
     def _write(self) -> None:
         if jax.process_index() == 0:
@@ -147,6 +126,41 @@ class Keeper:
                 records += self.known
             save(Checkpoint(self.fingerprint, tuple(records)), self.path)
         self.last = time.perf_counter()
+
+
+def refuse_another(path: Path, mine: dict[str, str], found: dict[str, str]) -> None:
+    """Refuse the checkpoint of a fit with other fingerprints."""
+    other = [p for p in sorted(mine.keys() | found.keys()) if mine.get(p) != found.get(p)]
+    if other:
+        raise ValueError(
+            f"{path} is the checkpoint of another fit: {_listed(other)} "
+            f"{'differs' if len(other) == 1 else 'differ'}. Resume with what it was "
+            "started with, or give another file"
+        )
+
+
+def write_first(path: Path, write: Callable[[], None]) -> None:
+    """Write the first checkpoint of a fit, without which it does not begin."""
+    try:
+        write()
+    except OSError as error:
+        raise OSError(
+            f"the checkpoint {path} cannot be written ({_reason(error)}): give a file in "
+            "a folder that can be written to and has room"
+        ) from None
+
+
+def try_to_write(path: Path, write: Callable[[], None]) -> None:
+    """Write another: the fit is worth more than its checkpoint."""
+    try:
+        write()
+    except OSError as error:
+        warnings.warn(
+            f"the checkpoint {path} could not be written ({_reason(error)}): the one "
+            "before is still there, and the fit goes on",
+            CheckpointWarning,
+            stacklevel=3,
+        )
 
 
 def _record(search: Search, steps: Watch | FitResult, result: FitResult | None) -> SearchRecord:

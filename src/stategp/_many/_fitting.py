@@ -7,7 +7,11 @@ import numpy as np
 
 from stategp._data import Observations, observe
 from stategp._fitting import (
+    NOT_BEGUN,
+    TOGETHER,
+    Checkpoints,
     FitOptions,
+    InParts,
     Item,
     LearnedItem,
     NotConvergedWarning,
@@ -16,8 +20,10 @@ from stategp._fitting import (
     goes_together,
     learn_many,
     settings_of,
+    table_checkpoints,
 )
 from stategp._forecasting import LongForm, Raw, read_long, read_pairs, read_series
+from stategp._inference import Outcome
 from stategp._many._collecting import collect, merged
 from stategp._many._posteriors import ManyPosteriors
 from stategp._models import GP
@@ -66,7 +72,8 @@ def fit_many(
         date_format: how dates are written, if they are texts that could be read in several ways.
         progress: whether to show how many series are done; by default only on a terminal.
 
-    Other options are those of `sg.fit`.
+    Other options are those of `sg.fit`. With `checkpoint`, the file holds the series that are
+    finished; ``resume=True`` goes on with the others.
 
     >>> import numpy as np, pandas as pd, stategp as sg
     >>> t = np.tile(np.arange(40.0), 2)
@@ -81,7 +88,7 @@ def fit_many(
     if not isinstance(model, GP):
         raise ValueError(f"model must be an sg.GP, got {type(model).__name__}: {model!r}")
     refuse_traced("the model", model)
-    _check_options(model, share, n_jobs, options)
+    options, checkpoints = _check_options(model, share, n_jobs, options)
     columns = {
         "noise_variance": noise_variance,
         "exposure": exposure,
@@ -95,20 +102,54 @@ def fit_many(
     else:
         long = read_long(data, by, time, target)
         source, raws = read_series(long, time, target, columns, date_format)
-    if n_jobs is None or len(raws) < 2:
-        many = _fit_series(model, source, raws, share, options, progress)
+    if checkpoints is not None:
+        many = _remembering(checkpoints, model, source, raws, options, progress)
+    elif n_jobs is None or len(raws) < 2:
+        many = fit_series(model, source, raws, share, options, progress)
     else:
 
         def given(numbers: np.ndarray) -> tuple[Any, ...]:
             some = [raws[number] for number in numbers.tolist()]
             return model, source, some, share, options, False
 
-        many = merged(in_jobs(n_jobs, len(raws), _fit_series, given))
+        many = merged(in_jobs(n_jobs, len(raws), fit_series, given))
     _warn(many)
     return many
 
 
-def _fit_series(
+def _remembering(
+    checkpoints: Checkpoints,
+    model: GP,
+    source: LongForm,
+    raws: list[Raw],
+    options: dict[str, Any],
+    progress: Any,
+) -> ManyPosteriors:
+    """All of these series, of which a file remembers those that are finished."""
+
+    def some(numbers: np.ndarray) -> list[Raw]:
+        return [raws[number] for number in numbers.tolist()]
+
+    def fit_some(numbers: np.ndarray) -> ManyPosteriors:
+        return fit_series(model, source, some(numbers), "none", options, False)
+
+    def not_begun(numbers: np.ndarray) -> ManyPosteriors:
+        rest = [raw.key for raw in some(numbers)]
+        nothing = LearnedItem(None, [], np.nan, None, NOT_BEGUN)
+        return collect(model, source, rest, [None] * len(rest), [nothing] * len(rest), "none")
+
+    in_parts = InParts(checkpoints, model, fit_some, merged, _interrupted, not_begun)
+    parts = {"the model": model, "the data": raws, "the options": options}
+    size = TOGETHER if goes_together(model, options) else 1
+    return in_parts(len(raws), size, parts, progress)
+
+
+def _interrupted(many: ManyPosteriors) -> bool:
+    ended = [result.outcome for result in many.results if result is not None]
+    return Outcome.interrupted in ended or NOT_BEGUN in many.problems
+
+
+def fit_series(
     model: GP, source: LongForm, raws: list[Raw], share: str, options: dict[str, Any], progress: Any
 ) -> ManyPosteriors:
     """All of these series, in this process."""
@@ -142,18 +183,23 @@ def _warn(many: ManyPosteriors) -> None:
         warnings.warn(f"{words}; the first: {bad[0]}", NotConvergedWarning, stacklevel=3)
 
 
-def _check_options(model: GP, share: str, n_jobs: Any, options: dict[str, Any]) -> None:
+def _check_options(
+    model: GP, share: str, n_jobs: Any, options: dict[str, Any]
+) -> tuple[dict[str, Any], Checkpoints | None]:
+    """The options of the fit of one series, and where the table of all is remembered."""
     check_jobs(n_jobs)
     for name in options:
         if name not in FitOptions.__annotations__:
             raise TypeError(f"fit_many has no option {name!r}; those of sg.fit are accepted")
     check_share(share, n_jobs)
+    options, checkpoints = table_checkpoints(options, share, n_jobs)
     settings_of(model, options)
     if share != "none" and not goes_together(model, options):
         raise ValueError(
             f"share={share!r} is for Gaussian observations with a state at every input (the "
             "defaults of sg.fit); with other likelihoods or options use share='none'"
         )
+    return options, checkpoints
 
 
 def _observed(model: GP, raw: Raw) -> Observations | str:

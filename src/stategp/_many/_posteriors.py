@@ -1,17 +1,16 @@
 """What many series taught: a table, predictions for all, and the posterior of each."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from stategp._data import Bundle, Forgetting, distinct_inputs, relative_inputs
+from stategp._data import Bundle, distinct_inputs, relative_inputs
 from stategp._files import save
 from stategp._fitting import Asked, Template, condition, moments_together
 from stategp._forecasting import (
-    NEW,
     Answer,
     Key,
     LongForm,
@@ -23,15 +22,9 @@ from stategp._forecasting import (
     each_ahead,
     failure_frame,
     function_columns,
-    known_series,
-    lengths,
     long_frame,
-    more_of_each,
     no_columns,
     normal_columns,
-    read_long,
-    read_pairs,
-    read_series,
     shown_key,
     text_series,
 )
@@ -77,7 +70,8 @@ class ManyPosteriors:
     kept: dict[int, Posterior]
 
     @cached_property
-    def _numbers(self) -> dict[Key, int]:
+    def numbers(self) -> dict[Key, int]:
+        """The number of each series."""
         return {key: number for number, key in enumerate(self.names)}
 
     @cached_property
@@ -101,7 +95,7 @@ class ManyPosteriors:
         return iter(self.keys())
 
     def __contains__(self, key: Any) -> bool:
-        return (key if isinstance(key, tuple) else (key,)) in self._numbers
+        return (key if isinstance(key, tuple) else (key,)) in self.numbers
 
     def __getitem__(self, key: Any) -> Posterior:
         return self._posterior(self._number(key))
@@ -111,7 +105,7 @@ class ManyPosteriors:
         return [shown_key(key) for key in self.names]
 
     def _number(self, key: Any) -> int:
-        number = self._numbers.get(key if isinstance(key, tuple) else (key,))
+        number = self.numbers.get(key if isinstance(key, tuple) else (key,))
         if number is None:
             some = ", ".join(map(repr, self.keys()[:5])) + (", …" * (len(self) > 5))
             name = shown_key(key) if isinstance(key, tuple) else key
@@ -125,7 +119,7 @@ class ManyPosteriors:
             key = shown_key(self.names[number])
             raise ValueError(f"series {key!r} could not be fitted: {self.problems[number]}")
         data = self.data[number]
-        model = self.templates[self.which[number]].with_values(self._values(number))
+        model = self.templates[self.which[number]].with_values(self.values_of(number))
         name, extra = model.likelihood.extra, np.asarray(data.extra)
         extras: dict[str, Any] = {} if name is None else {name: extra}
         posterior: Posterior = condition(
@@ -134,7 +128,8 @@ class ManyPosteriors:
         )  # fmt: skip
         return dataclasses.replace(posterior, fit_result=self.results[number])
 
-    def _values(self, number: int) -> list[np.ndarray]:
+    def values_of(self, number: int) -> list[np.ndarray]:
+        """The hyperparameters of a series."""
         flat = self.values[self.starts[number] : self.starts[number + 1]]
         return self.templates[self.which[number]].shaped(flat)
 
@@ -153,10 +148,10 @@ class ManyPosteriors:
             columns |= {name: np.full(len(self), np.nan) for name in names if name not in columns}
         for number, which in enumerate(self.which.tolist()):
             if which >= 0:
-                numbers = np.concatenate([np.ravel(v) for v in self._values(number)])
+                numbers = np.concatenate([np.ravel(v) for v in self.values_of(number)])
                 for name, value in zip(named[which], numbers, strict=True):
                     columns[name][number] = value
-        kind, by = self._form.kind, self._form.by
+        kind, by = self.form.kind, self.form.by
         words = [self._status(number) for number in range(len(self))]
         converged = [result is not None and result.converged for result in self.results]
         steps = np.array([0 if result is None else result.steps for result in self.results])
@@ -174,7 +169,7 @@ class ManyPosteriors:
         """A frame with a row for each series that could not be fitted, and the problem."""
         failed = np.flatnonzero(self.which < 0).tolist()
         keys, problems = [self.names[n] for n in failed], [self.problems[n] for n in failed]
-        return failure_frame(self._form.kind, self._form.by, keys, problems)
+        return failure_frame(self.form.kind, self.form.by, keys, problems)
 
     def predict(self, frame: Any = None, *, levels: Any = 0.95, of: str = "observation") -> Any:
         """A frame with the mean and an interval for each row of a long frame.
@@ -185,11 +180,11 @@ class ManyPosteriors:
         """
         if frame is None:
             asked = {n: self.data.inputs(n) for n in np.flatnonzero(self.which >= 0).tolist()}
-            return answer_frame(self._form, self.names, self._answers(asked, levels, of))
-        long, x = asked_rows(self._form, frame)
+            return answer_frame(self.form, self.names, self._answers(asked, levels, of))
+        long, x = asked_rows(self.form, frame)
         rows = {self._number(key): where for key, where in long}
         asked = {number: x[where] for number, where in rows.items()}
-        return answer_frame(self._form, self.names, self._answers(asked, levels, of), rows)
+        return answer_frame(self.form, self.names, self._answers(asked, levels, of), rows)
 
     def forecast(
         self, horizon: Any, *, every: Any = None, levels: Any = 0.95, of: str = "observation"
@@ -201,7 +196,7 @@ class ManyPosteriors:
         """
         good = np.flatnonzero(self.which >= 0).tolist()
         asked = each_ahead(self.names, good, lambda n: self._after(n, horizon, every), depth=2)
-        return answer_frame(self._form, self.names, self._answers(asked, levels, of))
+        return answer_frame(self.form, self.names, self._answers(asked, levels, of))
 
     def predict_f(self, x: Any) -> dict[Any, tuple[np.ndarray, np.ndarray]]:
         """Mean and variance of f by key, at points that are the same for all or given by key."""
@@ -213,15 +208,24 @@ class ManyPosteriors:
         return {shown_key(self.names[number]): found[number] for number in points}
 
     def update(
-        self, data: Any, *, forget: Any = None, window: Any = None, **columns: str | None
+        self,
+        data: Any,
+        *,
+        refine: bool = False,
+        forget: Any = None,
+        window: Any = None,
+        progress: Any = None,
+        **columns: str | None,
     ) -> "ManyPosteriors":
         """The same with more observations of some series, at their ends or anywhere.
 
         `data` has the form that `sg.fit_many` was given: a long frame with the same columns, or a
         dictionary or list of pairs (x, y); other columns (`noise_variance`, `exposure`, `trials`,
         `weights`) are given by name, as there. Hyperparameters stay as they are (and so does what
-        `table` says of the fits). `forget` and `window` are those of `posterior.update`, for each
-        series by itself. Series that are new are listed in `failures`: fit them on their own.
+        `table` says of the fits); with `refine` those of series with more observations are learned
+        again from their present values. `forget` and `window` are those of `posterior.update`, for
+        each series by itself. Series that are new are fitted to `model`, as by `sg.fit_many` with
+        its usual options.
 
         >>> import numpy as np, stategp as sg
         >>> x = np.arange(30.0)
@@ -230,41 +234,13 @@ class ManyPosteriors:
         >>> len(many.update({"b": ([30.0], [-0.8])})["b"].data)
         31
         """
+        from stategp._many._updating import updated
+
         for name in columns:
             if name not in ("noise_variance", "exposure", "trials", "weights"):
                 raise TypeError(f"update has no option {name!r}")
-        form, ways = self._form, lengths(self._form.axis, forget, window)
-        columns_of_frame = isinstance(data, Mapping) and set(form.by) <= data.keys()
-        if columns_of_frame or not isinstance(data, Mapping | Sequence):
-            long = read_long(data, form.by, form.time, form.target)
-            layout = form.axis.layout
-            _, raws = read_series(long, form.time, form.target, columns, layout, form.axis)
-        else:
-            for name in columns:
-                raise ValueError(f"{name} is the name of a column, and needs a frame")
-            raws = read_pairs(data)[1]
-        found, unknown = known_series(self._numbers, self.problems, raws)
-        grown = more_of_each(
-            self.data,
-            found,
-            lambda number: self.models[self.which[number]].likelihood,
-            Forgetting.of(**ways),
-        )
-        kept = dict(self.kept)
-        for number in kept.keys() & grown.keys():
-            raw = found[number]
-            kept[number] = kept[number].update(raw.x, raw.y, **raw.extras, **ways, progress=False)
-        more = len(unknown)
-        return dataclasses.replace(
-            self,
-            names=(*self.names, *unknown),
-            which=np.append(self.which, np.full(more, -1)),
-            log_likelihoods=np.append(self.log_likelihoods, np.full(more, np.nan)),
-            results=(*self.results, *[None] * more),
-            problems=(*self.problems, *[NEW] * more),
-            data=self.data.with_series(grown, len(self) + more),
-            kept=kept,
-        )
+        options: Any = {"refine": refine, "forget": forget, "window": window, "progress": progress}
+        return updated(self, data, columns, **options)
 
     def save(self, path: Any) -> None:
         """Write everything to a file of numbers and names, which `sg.load` reads."""
@@ -287,7 +263,8 @@ class ManyPosteriors:
         return "converged: nothing was to be learned" if result is None else result.message
 
     @property
-    def _form(self) -> LongForm:
+    def form(self) -> LongForm:
+        """The columns of a frame; refused where no library of frames is installed."""
         if not self.source.kind:
             raise ImportError(
                 "frames need narwhals, and pandas, polars or pyarrow: pip install them"
@@ -307,7 +284,7 @@ class ManyPosteriors:
             data = self.data[number]
             x = relative_inputs("x", asked[number], data.origin)
             template = self.templates[self.which[number]]
-            queries.append(Asked(template, self._values(number), data, x))
+            queries.append(Asked(template, self.values_of(number), data, x))
         found = dict(zip(together, moments_together(queries), strict=True))
         for number in asked:
             if number not in found:
@@ -323,7 +300,7 @@ class ManyPosteriors:
         answers: dict[int, Answer] = {}
         for number, (mean, variance) in self._moments(together).items():
             if of == "observation":
-                noise = self.templates[self.which[number]].noise(self._values(number))
+                noise = self.templates[self.which[number]].noise(self.values_of(number))
                 variance = variance + noise
             found = normal_columns("", mean, np.maximum(variance, 0.0), wanted)
             answers[number] = asked[number], found

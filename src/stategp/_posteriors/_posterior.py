@@ -139,9 +139,9 @@ class Posterior(Predicts, TellsStates, ImportanceWeighted):
             weights: the number of times each new observation counts.
             forget: after so long, in the units of x, an observation counts e⁻¹ ≈ 37 % as much: each
                 new one is weighed by e^(−age/forget) as the last one comes, and the weights of old
-                ones shrink by what the time since then takes.
+                ones shrink by what the time since then takes (sums as a whole).
             window: observations that lie further than this before the last one are dropped, and
-                so are their states.
+                so are their states. Not for sums.
             method: how q is found, by default "natural". After method="laplace" or "ep" it has to
                 be given.
             progress: whether to show the bound on standard error.

@@ -78,6 +78,9 @@ class Recent:
         for fill in (0, 3, 5, 6):  # no steps, no weight, no sites
             rows[fill][count:] = 0.0
         linear, precision, states, fine = stepper.call(_revise, *rows, self.before)
+        if not fine:  # negative sites from before may leave no normal distribution: from none
+            rows[5:] = [np.zeros_like(row) for row in rows[5:]]
+            linear, precision, states, fine = stepper.call(_revise, *rows, self.before)
         if not fine:
             raise FloatingPointError(
                 f"the sites of the last {count} observations could not be found together: follow "
@@ -87,20 +90,24 @@ class Recent:
         return found, tuple(FilterState(mean, P) for mean, P in states)
 
     def without_first(self, stepper: Stepper, count: int) -> "Recent":
-        """Without the first observations, which keep their sites for ever."""
+        """Without the first observations, which keep their sites for ever.
+
+        Those from the first on stay too whose negative site would leave no normal distribution.
+        """
         states = self.before
         rows = [self.steps.tolist(), self.linear.tolist(), self.precision.tolist()]
         for number, (step, linear, precision) in enumerate(zip(*rows, strict=True)):
             if number > 0:
                 states = stepper.advance(states, step, None)
-            if number == count:
+            sites = list(zip(states, stepper.emissions, linear, precision, strict=True))
+            grown = [1 + weight * float(h @ state.covariance @ h) for state, h, _, weight in sites]
+            if number == count or min(grown) <= 0:
                 break
-            sites = zip(states, stepper.emissions, linear, precision, strict=True)
             states = tuple(
                 seen(state, h, weight, pull - weight * float(h @ state.mean))
                 for state, h, pull, weight in sites
             )
-        kept = [row[count:] for row in self._rows()]
+        kept = [row[number:] for row in self._rows()]
         kept[0] = np.append(0.0, kept[0][1:])
         return Recent(states, *kept)
 

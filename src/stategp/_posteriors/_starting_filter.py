@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
@@ -13,7 +14,7 @@ from stategp._posteriors._prediction import Chain
 from stategp._posteriors._revising import Recent
 from stategp._posteriors._stepping import FilterState, States, Stepper
 from stategp._runtime import at_once, finishing_compilations
-from stategp.chain import prior_transitions, sweep
+from stategp.chain import Sites, prior_transitions, sweep
 
 
 def start_filter(posterior: Any, forget: Any, window: Any, lag: Any) -> Filter:
@@ -43,18 +44,14 @@ def _lag(posterior: Any, forget: Any, window: Any, lag: Any) -> int:
         raise ValueError(f"lag must be a number of observations, 1 or more, got {lag!r}")
     if forget is not None or window is not None:
         raise ValueError("a filter that forgets does not look back: give lag, forget or window")
-    if not likelihood.log_concave:
-        raise ValueError(
-            f"lag is for log-concave likelihoods, and {type(likelihood).__name__} is none: leave "
-            "it out, or call posterior.update with all observations"
-        )
     return 0 if likelihood.conjugate else count
 
 
 def _recent(posterior: Any, lag: int, x: float) -> tuple[Recent, States]:
     """The last observations of a posterior that has a state for each, and the states at the end.
 
-    Where it has fewer states, no observation can be taken out again, and none is there yet.
+    Where it has fewer states, no observation can be taken out again, and none is there yet; nor
+    where negative sites leave no normal distribution of what was known before.
     """
     data, inducing = posterior.data, np.asarray(posterior.relative_inducing)
     places = np.asarray(data.x)
@@ -68,6 +65,9 @@ def _recent(posterior: Any, lag: int, x: float) -> tuple[Recent, States]:
     with finishing_compilations(forget=False):
         found = at_once(lambda: _before(chain.bare, np.asarray(number)))
     before = tuple(FilterState(np.asarray(mean), np.asarray(P)) for mean, P in found)
+    if not all(np.isfinite(state.covariance).all() for state in before):
+        states = _last_states(posterior, x)
+        return Recent.none(states), states
     users = here + float(data.origin)
     mean, variance = (np.asarray(v) for v in posterior.predict_f(users))
     y, extra, weights = (np.asarray(column)[rows] for column in (data.y, data.extra, data.weights))
@@ -83,12 +83,18 @@ def _recent(posterior: Any, lag: int, x: float) -> tuple[Recent, States]:
 @jax.jit
 def _before(chain: Chain, number: Int[Array, ""]) -> Any:
     """The state of this number, given all that was observed at those before it."""
+    negative = not chain.model.likelihood.log_concave
+    place = number + 1  # what is seen at a state belongs to the interval on its right
+    earlier = jnp.arange(len(chain.inducing) + 1) < place
     found = []
     for kernel, sites in zip(chain.model.kernels, chain.sites, strict=True):
-        messages: Any = sweep(prior_transitions(kernel, chain.inducing), sites).messages
-        # What is seen at a state belongs to the interval on its right.
-        place = number + 1
-        found.append((messages.before_mean[place], messages.before_covariance[place]))
+        known = Sites(
+            jnp.where(earlier[:, None], sites.linear, 0.0),
+            jnp.where(earlier[:, None, None], sites.precision, 0.0),
+        )
+        swept = sweep(prior_transitions(kernel, chain.inducing), known, indefinite=negative)
+        pairs, dim = swept.marginals, kernel.state_dim
+        found.append((pairs.mean[place, :dim], pairs.covariance[place, :dim, :dim]))
     return tuple(found)
 
 

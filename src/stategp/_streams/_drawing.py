@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stategp._data import SAMPLED, Drawn, Occupied, Stretches
+from stategp._runtime import give_back
 from stategp._streams._sources import Pieces
 
 FEW = 2**20  # rows that are rather read all, and kept
@@ -72,6 +73,8 @@ class Pool:
 
     def close(self) -> None:
         self.thread.shutdown(cancel_futures=True)
+        self.filled = {}
+        give_back()
 
     def numbers(self, step: int) -> range:
         """Of the fillings that the pool holds before a step, counted from the first on."""

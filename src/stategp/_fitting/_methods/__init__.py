@@ -21,19 +21,19 @@ from stategp._fitting._methods._logistic import Logistic
 from stategp._fitting._methods._mixed import MixedNatural
 from stategp._fitting._methods._mixed_first_order import MixedInMinibatches, MixedWithOptax
 from stategp._fitting._methods._mixed_gradient import JointGradient, OutputsGradient
-from stategp._fitting._methods._natural import CLOSE, Natural
+from stategp._fitting._methods._natural import Natural, closeness
 from stategp._fitting._methods._natural_first_order import NaturalInMinibatches, NaturalWithOptax
 from stategp._fitting._methods._power_ep import PowerEP
 from stategp._fitting._settings import Regime
 from stategp._models import SpaceTimeGP
 
 __all__ = [
-    "CLOSE",
     "BayesNewton",
     "ImportanceWeighted",
     "Method",
     "Natural",
     "PowerEP",
+    "closeness",
     "find_method",
 ]
 

@@ -67,7 +67,13 @@ def verdict(model: Any, data: Any, state: Settling, tolerance: float | None) -> 
 
 
 # Nats per observation that q still moves when nothing is left to gain: digits cost few steps.
-CLOSE = 1e-18
+_CLOSE = 1e-18
+_MANY = 1e4  # observations beyond which the nats do not grow with them, nor how far one is off
+
+
+def closeness(data: Any) -> float:
+    """Nats per observation that q still moves when nothing is left to gain."""
+    return _CLOSE * min(1.0, _MANY / float(data.total))
 
 
 class Natural(Collapsing):
@@ -122,6 +128,6 @@ class Natural(Collapsing):
         self, model: GP, task: SeriesTask, state: Settling, result: FitResult | None
     ) -> Posterior:
         q = state.q
-        close = float(state.moved) <= CLOSE * float(task.data.total)
+        close = float(state.moved) <= closeness(task.data) * float(task.data.total)
         settled = model.likelihood.conjugate or (type(self) is Natural and close)
         return task.posterior(model, q.sites, q.marginals, q.elbo, result, settled=settled)
