@@ -3,7 +3,6 @@
 from stategp._files import allow
 from stategp._fitting._automatic import Auto
 from stategp._fitting._fitting import condition, fit
-from stategp._fitting._locations import Learned
 from stategp._fitting._many import (
     Item,
     LearnedItem,
@@ -34,7 +33,6 @@ __all__ = [
     "FitOptions",
     "ImportanceWeighted",
     "Item",
-    "Learned",
     "LearnedItem",
     "LogPosterior",
     "Method",

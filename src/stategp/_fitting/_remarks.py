@@ -61,7 +61,7 @@ def _remark(name: str, parameter: Parameter, edges: np.ndarray, span: float | No
             f"{name} rose to {values.max():.3g}, {values.max() / span:.2g} times the range of the "
             "data: they show only that it is long, and its component hardly varies over them"
         )
-    if np.any(edges):
+    if np.any(edges) and parameter.role != "place":  # places may lie on the border of the data
         value = values[np.argmax(np.abs(edges))]
         return f"{name} stopped at {value:.3g}, the end of the range searched"
     return None

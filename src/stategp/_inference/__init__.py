@@ -137,7 +137,11 @@ from stategp._inference._search import (
     with_leaves,
 )
 from stategp._inference._seeing import FEW, Sight, TooFastError, fastest_rate
-from stategp._inference._starting_space import space_time_scales, starting_space_time
+from stategp._inference._starting_space import (
+    space_time_limits,
+    space_time_scales,
+    starting_space_time,
+)
 from stategp._inference._starting_values import (
     Openings,
     additive_scales,
@@ -282,6 +286,7 @@ __all__ = [
     "sites_alone",
     "slots_for",
     "smallest_noise",
+    "space_time_limits",
     "space_time_scales",
     "stack",
     "starting_additive",

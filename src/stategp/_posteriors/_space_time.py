@@ -111,7 +111,7 @@ class SpaceTimePosterior(MixedPosterior):
     @property
     def inducing_places(self) -> np.ndarray:
         """The inducing places, a row of coordinates for each."""
-        return np.asarray(self.model.anchors)
+        return np.asarray(self.model.where)
 
     @property
     def explained(self) -> float:
@@ -240,7 +240,7 @@ class SpaceTimePosterior(MixedPosterior):
 def check_space_time(posterior: SpaceTimePosterior) -> None:
     """Whether the parts of a posterior that came from a file fit together."""
     model, inducing = posterior.model, np.asarray(posterior.padded_inducing)
-    places, anchors = np.asarray(posterior.places), model.anchors
+    places, anchors = np.asarray(posterior.places), model.where
     if anchors is None or anchors.ndim != 2 or not np.all(np.isfinite(np.asarray(anchors))):
         raise ValueError("it has no inducing places")
     if places.shape != (len(posterior.data), anchors.shape[1]):
