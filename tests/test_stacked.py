@@ -1,10 +1,14 @@
 """Answers found in turns: several functions of several inputs; fields, site by site."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import Matern
 
 import stategp as sg
 from stategp.likelihoods import HurdlePoisson, Poisson, Softmax
+from tests.dense_inference import product_rule, variational_apart
 
 RNG = np.random.default_rng(0)
 X = np.sort(RNG.uniform(0, 10, 16))
@@ -35,6 +39,42 @@ def test_with_one_input_it_is_a_gp_of_several_functions(kind, series):
     np.testing.assert_allclose(
         posterior.predict_probabilities(x), series.predict_probabilities(X), atol=1e-4
     )
+
+
+IN_TWO = RNG.uniform(0, 3, size=(8, 2))
+TIMES, SITES = np.array([0.0, 0.7, 1.1, 2.4]), np.array([[0.0, 0.2], [0.8, 1.0]])
+CLASSES = np.array([0.0, 1, 2, 1, 0, 2, 1, 0])
+
+
+@pytest.mark.parametrize("kind", ["two inputs", "two places"])
+def test_it_is_the_dense_variational_posterior(kind):
+    """Several inputs, whose effects are independent under q; fields at several places."""
+
+    def covariance(x, lengthscale):
+        return 2.0 * Matern(lengthscale, nu=1.5)(np.asarray(x).reshape(len(x), -1))
+
+    if kind == "two inputs":
+        x, y = IN_TWO, CLASSES
+        part = sg.AdditiveGP([KERNEL, KERNEL])
+        effects = [covariance(column, 2.0) for column in IN_TWO.T]
+    else:
+        x, y = (TIMES, SITES), CLASSES.reshape(4, 2)
+        part = sg.SpaceTimeGP(sg.spatial.Matern32(lengthscale=1.5), KERNEL, places=SITES)
+        effects = [np.kron(covariance(TIMES, 2.0), covariance(SITES, 1.5) / 2)]
+
+    def log_density(y, f):
+        chosen = jnp.take_along_axis(f, y.astype(int)[..., None], axis=-1)[..., 0]
+        return chosen - jax.nn.logsumexp(f, axis=-1)
+
+    dense = variational_apart([effects] * 3, product_rule(log_density, CLASSES, 3, order=16))
+    found = sg.condition(
+        sg.StackedGP(part, Softmax(classes=3)), x, y, inducing="data", tolerance=1e-11
+    )
+    assert found.elbo == pytest.approx(dense.log_evidence, abs=1e-5)
+    rows = x if kind == "two inputs" else (np.repeat(TIMES, 2), np.tile(SITES, (4, 1)))
+    mean, variance = found.predict_f(rows)
+    np.testing.assert_allclose(mean, dense.mean, atol=1e-3)
+    np.testing.assert_allclose(variance, dense.variance, atol=1e-3)
 
 
 def test_missing_rows_weights_and_files(tmp_path):
