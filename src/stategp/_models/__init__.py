@@ -8,6 +8,7 @@ from stategp._models._joint import JointGP
 from stategp._models._joint_likelihood import JointLikelihood
 from stategp._models._latent import Latent, Values
 from stategp._models._learned import Learned
+from stategp._models._loadings import Loadings
 from stategp._models._mixed import MixedGP, check_family
 from stategp._models._outputs import MultiOutputGP
 from stategp._models._prior import prior_states, seen_from
@@ -23,6 +24,7 @@ __all__ = [
     "Latent",
     "Layer",
     "Learned",
+    "Loadings",
     "MixedGP",
     "MultiOutputGP",
     "Path",

@@ -247,9 +247,9 @@ class SpaceTimeGP(MixedGP):
         """The same everywhere."""
         return self.noise
 
-    def coefficients(self, places: Spots) -> Float[Array, "places latents"]:
+    def coefficients(self, x: Rows, places: Spots) -> Float[Array, "places latents"]:
         """C(s)."""
-        return self._at(places)[0]
+        return self.reads(places)[0]
 
     def extra_variance(self, x: Rows, places: Spots) -> Rows:
         """The variance that the inducing places do not explain."""
@@ -257,7 +257,7 @@ class SpaceTimeGP(MixedGP):
 
     def unexplained(self, places: Spots) -> Float[Array, " places"]:
         """The share of the variance that the inducing places leave."""
-        return self._at(places)[1]
+        return self.reads(places)[1]
 
     def variance_at(self, x: Rows) -> Rows:
         """The prior variance of f at these times, measured from the first, at any place."""
@@ -276,7 +276,10 @@ class SpaceTimeGP(MixedGP):
         """The mean function, of time."""
         return self.mean(x)
 
-    def _at(self, places: Spots) -> tuple[Float[Array, "places latents"], Float[Array, " places"]]:
+    def reads(
+        self, places: Spots
+    ) -> tuple[Float[Array, "places latents"], Float[Array, " places"]]:
+        """C(s), and the share of the variance that the inducing places leave."""
         where = self.where
         assert where is not None
         anchors = Anchors.of(self.space, where, self.modes)

@@ -63,6 +63,7 @@ def _outputs(model: MultiOutputGP, unit: str) -> Iterator[Hyperparameter]:
     if model.mixing is not None:
         for number, kernel in enumerate(model.kernels[: model.shared]):
             yield from _rows(kernel, [f"process {number + 1}"], unit)
+    if isinstance(model.mixing, Parameter):
         for name, row in zip(model.function_names, np.asarray(model.mixing.value), strict=True):
             shares = dataclasses.replace(model.mixing, value=on_device(row), prior=None)
             yield from _rows(shares, [name], unit, "mixing")
