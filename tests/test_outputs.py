@@ -227,7 +227,10 @@ def test_independent_columns_are_joint_functions_of_their_own(tmp_path):
 REFUSED = [
     ({"kernels": KERNEL}, "how many outputs are there"),
     ({"kernels": [KERNEL] * 2, "outputs": 3}, "number of outputs is not clear"),
-    ({"kernels": [KERNEL], "mixing": "all", "outputs": 2}, "mixing must be None, 'learned', an array"),
+    (
+        {"kernels": [KERNEL], "mixing": "all", "outputs": 2},
+        "mixing must be None, 'learned', an array",
+    ),
     ({"kernels": [KERNEL], "mixing": np.ones((2, 3))}, "mixing must have a row for each of 2"),
     ({"kernels": {"a": KERNEL}, "mixing": "learned", "outputs": 2}, "latent processes"),
     ({"kernels": KERNEL, "outputs": ["a", "a"]}, "a name of its own"),

@@ -7,6 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import Matern
 
 import stategp as sg
+from stategp._story import maps_of, portray
 from stategp.likelihoods import HurdlePoisson, Poisson, Softmax
 from tests.dense_inference import product_rule, variational_apart
 
@@ -75,6 +76,49 @@ def test_it_is_the_dense_variational_posterior(kind):
     mean, variance = found.predict_f(rows)
     np.testing.assert_allclose(mean, dense.mean, atol=1e-3)
     np.testing.assert_allclose(variance, dense.variance, atol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def sky():
+    """Three classes at four places."""
+    places = np.array([[0.0, 0.0], [0.0, 3.0], [3.0, 0.0], [3.0, 3.0]])
+    part = sg.SpaceTimeGP(sg.spatial.Matern32(lengthscale=2.0), KERNEL, places=places[:3])
+    y = np.array([[0.0, 1, 2, 2], [0, 1, 2, np.nan], [1, 1, 2, 2]])
+    return sg.condition(sg.StackedGP(part, Softmax(classes=3)), (np.arange(3.0), places), y)
+
+
+def test_maps_and_reports_have_the_probability_of_each_class(sky, tmp_path):
+    maps = maps_of(sky, [0.0, 2.0], resolution=4)
+    shares = np.stack([layer.values for layer in maps.layers])
+    np.testing.assert_allclose(shares.sum(axis=0), 1.0, atol=1e-5)
+    there = np.array([[maps.across[1][3], maps.up[1][1]]])
+    np.testing.assert_allclose(
+        shares[:, 1, 1, 3], sky.predict_probabilities(([2.0], there))[0], rtol=1e-6
+    )
+    figure = sky.plot(times=[0.0, 2.0], resolution=3)
+    assert [axes.get_ylabel() for axes in figure.axes[-3:]] == [
+        f"probability of {number}" for number in range(3)
+    ]
+    sky.report(tmp_path / "sky.html", times=[0.0, 2.0])
+    page = (tmp_path / "sky.html").read_text()
+    assert "11 observations at 4 places and 3 times" in page
+    assert page.count('<canvas data-field="class') == 5  # three maps, two small ones
+    assert "function 2 (space): lengthscale" in page
+    for wrong, words in [({"of": "f"}, r"parts\[0\]\.plot_maps"), ({"of": "g"}, "'f'")]:
+        with pytest.raises(ValueError, match=words):
+            maps_of(sky, **wrong)
+
+
+def test_maps_of_counts_that_two_fields_make():
+    part = sg.SpaceTimeGP(sg.spatial.Matern32(), KERNEL, places=[[0.0], [1.0]])
+    counts = sg.condition(
+        sg.StackedGP(part, HurdlePoisson()), (np.arange(3.0), [0.0, 1.0]), np.ones((3, 2))
+    )
+    maps = maps_of(counts, resolution=3)
+    assert [layer.name for layer in maps.layers] == ["mean of y", "standard deviation of y"]
+    assert len(maps.dots[0]) == 6
+    panels = portray(counts).panels
+    assert [type(mark).__name__ for mark in panels[0].marks] == ["Fill", "Line"]
 
 
 def test_missing_rows_weights_and_files(tmp_path):
