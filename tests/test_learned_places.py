@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import Matern
 import stategp as sg
 from stategp._data import observe_in_space
 from stategp._fitting._methods import find_method
+from stategp._fitting._remarks import remarks_on
 from stategp._fitting._settings import choose_settings
 from stategp._fitting._space_time import SpaceTimeTask
 from stategp._runtime import Progress
@@ -153,6 +154,15 @@ def test_fields_that_one_likelihood_reads_learn_their_places():
     stack = sg.StackedGP(part, sg.likelihoods.HurdlePoisson())
     posterior = sg.fit(stack, (TIMES, SITES), Y["poisson"], max_steps=2)
     assert not np.array_equal(posterior.parts[0].inducing_places, Z[:2])
+
+
+def test_a_long_lengthscale_over_space_is_told_by_the_extent_of_the_places():
+    """Not by the time that passes, which is longer here."""
+    task = objective("gaussian", "joint").task
+    assert np.ptp(SITES, axis=0).max() < 3 < 3.5 < np.ptp(TIMES)
+    for length, said in [(2e3, 0), (3.5e3, 1)]:
+        far = sg.SpaceTimeGP(sg.spatial.Matern32(lengthscale=length), "matern32(2)", places=Z)
+        assert len(remarks_on(far, task, np.zeros(len(to_vector(far)), int))) == said
 
 
 def test_misuse_is_named():

@@ -22,7 +22,8 @@ def remarks_on(model: Any, task: Task, edges: np.ndarray) -> list[str]:
         if not parameter.learned:
             continue
         size = parameter.value.size
-        remark = _remark(name, parameter, edges[position : position + size], task.span)
+        span = task.span_of(model, parameter)
+        remark = _remark(name, parameter, edges[position : position + size], span)
         position += size
         if remark is not None:
             remarks.append(remark)

@@ -13,6 +13,7 @@ from stategp._fitting._task import check_noise
 from stategp._inference import (
     Limits,
     Outcome,
+    extent_of_places,
     space_time_limits,
     space_time_scales,
     starting_space_time,
@@ -20,6 +21,7 @@ from stategp._inference import (
 from stategp._models import SpaceTimeGP, Spots
 from stategp._posteriors import SpaceTimePosterior
 from stategp._runtime import Progress, on_device, pad_last, padded_size
+from stategp.parameters import Parameter
 from stategp.spatial import check_coordinates
 
 MOST = 256  # inducing times by default, if there are as many distinct ones
@@ -53,6 +55,11 @@ class SpaceTimeTask(MixedTask):
         size = padded_size(len(inducing), least=_FEW, few=_FEW)
         padded = on_device(pad_last(inducing, size))
         return cls(settings, show, data, places, rows, padded, len(inducing))
+
+    def span_of(self, model: SpaceTimeGP, parameter: Parameter) -> float | None:
+        if parameter is not model.space.lengthscale:
+            return self.span
+        return float(np.max(extent_of_places(model, np.asarray(self.places))))
 
     def scales(self, model: SpaceTimeGP) -> np.ndarray:
         return space_time_scales(model, self.data, np.asarray(self.places))

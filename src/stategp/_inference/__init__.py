@@ -138,6 +138,7 @@ from stategp._inference._search import (
 )
 from stategp._inference._seeing import FEW, Sight, TooFastError, fastest_rate
 from stategp._inference._starting_space import (
+    extent_of_places,
     space_time_limits,
     space_time_scales,
     starting_space_time,
@@ -229,6 +230,7 @@ __all__ = [
     "evidence",
     "evidence_and_gradient",
     "expected_fit",
+    "extent_of_places",
     "fastest_rate",
     "first_sites",
     "first_xi",

@@ -22,7 +22,7 @@ def starting_space_time(model: SpaceTimeGP, data: Observations, places: np.ndarr
     parts = [_start(part, guess) for part in (model.time, model.noise, model.mean)]
     space = model.space
     if not space.lengthscale.given:
-        extent = _extent(model, places)
+        extent = extent_of_places(model, places)
         value = np.broadcast_to(_SHARE * extent, np.shape(space.lengthscale.value))
         moved = with_value(space.lengthscale, on_device(np.array(value)))
         space = eqx.tree_at(lambda kernel: kernel.lengthscale, space, moved)
@@ -82,7 +82,7 @@ def _guess(model: SpaceTimeGP, data: Observations) -> Any:
     return guess
 
 
-def _extent(model: SpaceTimeGP, places: np.ndarray) -> np.ndarray:
+def extent_of_places(model: SpaceTimeGP, places: np.ndarray) -> np.ndarray:
     """How far the places reach, in each dimension if each has a lengthscale."""
     if model.space.metric == "euclidean":
         spans = np.ptp(places, axis=0)
