@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import stats
+from scipy.linalg import block_diag
 from scipy.optimize import minimize
 
 
@@ -30,14 +31,15 @@ def variational(K, expected) -> Approximation:
     return Approximation(-found.fun, root @ found.x[:n], np.sum((root @ factor) ** 2, axis=1))
 
 
-def _climbed(K, expected):
+def _climbed(K, expected, lower=None):
     """A root of K, and where L-BFGS ended: whitened mean and factor.
 
-    `expected` is a function of the mean and of a root of the covariance.
+    `expected` is a function of the mean and of a root of the covariance, whose whitened factor has
+    zeros but at the indices `lower`.
     """
     n = len(K)
     root = np.linalg.cholesky(K + 1e-12 * np.eye(n) * np.trace(K) / n)
-    lower = np.tril_indices(n)
+    lower = np.tril_indices(n) if lower is None else lower
 
     def bound(parameters):
         mean, factor = parameters[:n], jnp.zeros((n, n)).at[lower].set(parameters[n:])
@@ -90,6 +92,33 @@ def variational_jointly(kernels, means, x, expected) -> Jointly:
     factor[np.tril_indices(len(K))] = found.x[len(K) :]
     mean, covariance = moments(root @ found.x[: len(K)] + prior, jnp.asarray(root @ factor))
     return Jointly(-found.fun, np.asarray(mean), np.asarray(covariance))
+
+
+def variational_apart(priors, expected) -> Approximation:
+    """The best Gaussian over several functions whose parts are all independent under it.
+
+    `priors` has a list for each function: the covariances of the parts that it is the sum of.
+    Moments have a row for each point and a column for each function.
+    """
+    n, parts = len(priors[0][0]), [len(each) for each in priors]
+    blocks, owner = [K for each in priors for K in each], np.repeat(np.arange(len(parts)), parts)
+    lower = np.nonzero(np.tril(block_diag(*[np.ones((n, n))] * len(blocks))))
+    sums = jnp.asarray(owner[None] == np.arange(len(parts))[:, None], dtype=float)
+
+    def moments(mean, spread):
+        """Of the functions, from a mean and a root of the covariance of all parts."""
+        variance = jnp.sum(spread**2, axis=1)
+        return tuple((sums @ part.reshape(len(blocks), n)).T for part in (mean, variance))
+
+    def looked_at(mean, spread):
+        means, variances = moments(mean, spread)
+        return expected(means, variances[:, :, None] * jnp.eye(len(parts))[None])
+
+    root, found = _climbed(block_diag(*blocks), looked_at, lower)
+    factor = np.zeros_like(root)
+    factor[lower] = found.x[len(root) :]
+    mean, variance = moments(root @ found.x[: len(root)], root @ factor)
+    return Approximation(-found.fun, np.asarray(mean), np.asarray(variance))
 
 
 def product_rule(log_density, y, functions, order):

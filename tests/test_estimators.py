@@ -256,7 +256,7 @@ def test_three_classes(multi_class):
 def test_three_classes_of_two_columns_learned_together():
     X, y = load_iris(return_X_y=True)
     X, y = X[::3, 2:], y[::3]
-    model = GPClassifier(max_iter=1, multi_class="softmax", inducing=8).fit(X, y)
+    model = GPClassifier(max_iter=1, inducing=8).fit(X, y)
     assert model.score(X, y) > 0.93
     assert [list(kernels) for kernels in model.kernel_] == [["x0", "x1"]] * 3
     expected = model.posterior_.predict_probabilities(X)

@@ -41,13 +41,13 @@ def test_the_page_carries_the_maps(page: str, posterior: sg.SpaceTimePosterior) 
     assert found["size"] == [48, 48]
     assert found["titles"] == [f"{HOSTILE} {time}" for time in (0, 2, 7)]
     maps = maps_of(posterior, [0.0, 2.0, 7.0], resolution=48)
-    for which, values in (("mean", maps.mean), ("sd", maps.sd)):
+    for which, _, values, _ in maps.layers:
         steps = np.frombuffer(base64.b64decode(found[which]), np.uint8).reshape(3, 48, 48)
         again = values.min() + steps / 255 * np.ptp(values)
         np.testing.assert_allclose(again, values, rtol=0, atol=0.51 * np.ptp(values) / 255)
     east, north = maps.across[1], maps.up[1]
     one = posterior.map([7.0], [[east[5], north[40]]])
-    np.testing.assert_allclose(maps.mean[2, 40, 5], one.mean[0, 0])
+    np.testing.assert_allclose(maps.layers[0].values[2, 40, 5], one.mean[0, 0])
 
 
 def test_names_stay_text(page: str) -> None:
@@ -59,7 +59,9 @@ def test_names_stay_text(page: str) -> None:
 def test_a_field_that_is_the_same_everywhere_has_one_colour(
     posterior: sg.SpaceTimePosterior,
 ) -> None:
-    maps = maps_of(posterior, resolution=2)._replace(mean=np.full((6, 2, 2), 3.0))
+    maps = maps_of(posterior, resolution=2)
+    flat = maps.layers[0]._replace(values=np.full((6, 2, 2), 3.0))
+    maps = maps._replace(layers=(flat, maps.layers[1]))
     assert len(set(base64.b64decode(json.loads(carried_maps(maps))["mean"]))) == 1
 
 

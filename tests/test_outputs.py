@@ -227,7 +227,10 @@ def test_independent_columns_are_joint_functions_of_their_own(tmp_path):
 REFUSED = [
     ({"kernels": KERNEL}, "how many outputs are there"),
     ({"kernels": [KERNEL] * 2, "outputs": 3}, "number of outputs is not clear"),
-    ({"kernels": [KERNEL], "mixing": "all", "outputs": 2}, "mixing must be None, 'learned' or"),
+    (
+        {"kernels": [KERNEL], "mixing": "all", "outputs": 2},
+        "mixing must be None, 'learned', an array",
+    ),
     ({"kernels": [KERNEL], "mixing": np.ones((2, 3))}, "mixing must have a row for each of 2"),
     ({"kernels": {"a": KERNEL}, "mixing": "learned", "outputs": 2}, "latent processes"),
     ({"kernels": KERNEL, "outputs": ["a", "a"]}, "a name of its own"),
@@ -277,3 +280,92 @@ def test_an_output_without_observations_follows_the_others():
     y[:, 0] = np.nan
     posterior = sg.condition(sg.MultiOutputGP([KERNEL] * 2, NOISE, **MIXED), X, y, inducing=12)
     assert np.all(np.asarray(posterior.predict_f(X)[1])[:, 0] < 2.0 * (MIX[0] @ MIX[0]))
+
+
+# --- weights that change with x ----------------------------------------------------------------
+
+
+def weights(t):
+    """Three outputs, two processes."""
+    return jnp.array([[1.0, 0.2 * t], [jnp.cos(t), -1.0], [0.0, 3.0 / (1 + t)]])
+
+
+def dense_weights(x):
+    return np.array([[[1.0, 0.2 * t], [np.cos(t), -1.0], [0.0, 3.0 / (1 + t)]] for t in x])
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_known_weights_that_change_with_x_are_those_of_the_dense_gp(ties, tmp_path):
+    """Also with noise that outputs share; x does not begin at zero."""
+    rng, x, new = np.random.default_rng(3), np.linspace(2.0, 6.0, 9), np.array([1.5, 3.3, 7.0])
+    y = rng.standard_normal((9, 3))
+    y[[0, 4], [1, 2]] = np.nan
+    shared = np.array([[0.3, 0.1, 0.0], [0.1, 0.4, -0.1], [0.0, -0.1, 0.2]])
+    likelihood = noise.MultivariateGaussian(sg.fixed(shared)) if ties else NOISE
+    R = shared if ties else 0.01 * np.eye(3)
+    kernels = [KERNEL, k.Matern12(lengthscale=0.7)]
+    model = sg.MultiOutputGP(kernels, likelihood, mixing=weights, outputs=3, mean=0.5)
+    found = sg.condition(model, x, y, inducing="data")
+
+    at, p = (part[~np.isnan(y).ravel()] for part in (np.repeat(x, 3), np.tile(range(3), 9)))
+    values = y[~np.isnan(y)] - 0.5
+
+    def covariance(left, right):
+        each = [np.asarray(kernel(left[0], right[0])) for kernel in kernels]
+        ours, theirs = (dense_weights(a)[np.arange(len(a)), b] for a, b in (left, right))
+        return sum(np.outer(ours[:, i], theirs[:, i]) * K for i, K in enumerate(each))
+
+    C = covariance((at, p), (at, p)) + R[p][:, p] * (at[:, None] == at[None])
+    evidence = multivariate_normal(np.zeros(len(at)), C).logpdf(values)
+    assert found.elbo == pytest.approx(evidence, rel=1e-9)
+    there = np.repeat(new, 3), np.tile(range(3), 3)
+    cross = covariance(there, (at, p))
+    exact = covariance(there, there) - cross @ np.linalg.solve(C, cross.T)
+    mean, variance = found.predict_f(new)
+    np.testing.assert_allclose(mean.ravel(), 0.5 + cross @ np.linalg.solve(C, values), atol=1e-9)
+    np.testing.assert_allclose(variance.ravel(), np.diag(exact), rtol=1e-7, atol=1e-10)
+    blocks = np.stack([exact[3 * i : 3 * i + 3, 3 * i : 3 * i + 3] for i in range(3)])
+    np.testing.assert_allclose(found.covariance_f(new), blocks, rtol=1e-6, atol=1e-9)
+    drawn = np.asarray(found.sample_f(0, new, 2000)).reshape(2000, -1)
+    np.testing.assert_allclose(np.cov(drawn.T), exact, atol=0.15 * np.abs(exact).max())
+    with pytest.raises(ValueError, match="which a file cannot hold"):
+        found.save(tmp_path / "outputs")
+
+
+def test_hyperparameters_beside_weights_that_change_are_learned():
+    """And an output that reads two functions has a row of weights for each of them."""
+    rng, x = np.random.default_rng(4), np.linspace(0, 6, 30)
+    process = np.sin(2 * x)
+    y = np.asarray(dense_weights(x))[:, :, 0] * process[:, None] + 0.1 * rng.standard_normal(
+        (30, 3)
+    )
+    model = sg.MultiOutputGP(k.Matern52(), mixing=lambda t: weights(t)[:, :1], own=k.Matern12())
+    fitted = sg.fit(model, x, y, inducing=10)
+    assert fitted.fit_result.converged
+    seen = np.asarray(fitted.processes(x)[0])[:, 0]
+    assert np.corrcoef(seen, process)[0, 1] > 0.99
+    assert "weights" not in repr(fitted.model)
+    pair = sg.MultiOutputGP(
+        [KERNEL, KERNEL], "heteroscedastic", mixing=lambda t: jnp.diag(jnp.array([t, 1.0])),
+        outputs=1, mean=0.0,
+    )  # fmt: skip
+    twin = sg.JointGP((k.Scaled(KERNEL, lambda t: t), KERNEL), "heteroscedastic", mean=0.0)
+    one = sg.condition(pair, x, y[:, :1], inducing=x)
+    other = sg.condition(twin, x, y[:, 0], inducing=x)
+    assert one.elbo == pytest.approx(other.elbo, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("mixing", "message"),
+    [
+        (lambda t: t, "got shape"),
+        (lambda t: np.sin(float(t)), "by operations of jax.numpy"),
+        (lambda t: jnp.ones((3, 4)), "a column for each of 2 kernels"),
+    ],
+)
+def test_weights_that_are_no_matrix_are_refused(mixing, message):
+    with pytest.raises(ValueError, match=message):
+        sg.MultiOutputGP([KERNEL] * 2, mixing=mixing, outputs=3)
+    posterior = sg.MultiOutputGP([KERNEL] * 2, mixing=weights)
+    with pytest.raises(ValueError, match="matrix_at"):
+        posterior.matrix()

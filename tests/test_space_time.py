@@ -500,9 +500,9 @@ def test_one_map_of_places_along_a_line(counts):
 
     line = sg.condition(make(places=2), (TIMES, [0.0, 1.0, 2.0]), GRID[:, :3])
     maps = maps_of(line, resolution=7)
-    assert (maps.across[0], maps.up[0], maps.mean.shape) == ("time", "x", (1, 7, 7))
+    assert (maps.across[0], maps.up[0], maps.layers[0].values.shape) == ("time", "x", (1, 7, 7))
     assert len(maps.dots[0]) == 18
-    assert np.all(maps_of(counts, [1.0], of="y", resolution=3).mean > 0)
+    assert np.all(maps_of(counts, [1.0], of="y", resolution=3).layers[0].values > 0)
     cube = np.random.default_rng(0).uniform(size=(3, 3))
     in_a_cube = sg.condition(make(places=2), (TIMES, cube), GRID[:, :3])
     with pytest.raises(ValueError, match="one or two coordinates"):

@@ -2,12 +2,17 @@
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import Matern
 
 import stategp as sg
+from stategp._story import maps_of, portray
 from stategp.likelihoods import HurdlePoisson, Poisson, Softmax
 from stategp.parameters import map_parameters
+from tests.dense_inference import product_rule, variational_apart
 
 RNG = np.random.default_rng(0)
 X = np.sort(RNG.uniform(0, 10, 16))
@@ -38,6 +43,85 @@ def test_with_one_input_it_is_a_gp_of_several_functions(kind, series):
     np.testing.assert_allclose(
         posterior.predict_probabilities(x), series.predict_probabilities(X), atol=1e-4
     )
+
+
+IN_TWO = RNG.uniform(0, 3, size=(8, 2))
+TIMES, SITES = np.array([0.0, 0.7, 1.1, 2.4]), np.array([[0.0, 0.2], [0.8, 1.0]])
+CLASSES = np.array([0.0, 1, 2, 1, 0, 2, 1, 0])
+
+
+@pytest.mark.parametrize("kind", ["two inputs", "two places"])
+def test_it_is_the_dense_variational_posterior(kind):
+    """Several inputs, whose effects are independent under q; fields at several places."""
+
+    def covariance(x, lengthscale):
+        return 2.0 * Matern(lengthscale, nu=1.5)(np.asarray(x).reshape(len(x), -1))
+
+    if kind == "two inputs":
+        x, y = IN_TWO, CLASSES
+        part = sg.AdditiveGP([KERNEL, KERNEL])
+        effects = [covariance(column, 2.0) for column in IN_TWO.T]
+    else:
+        x, y = (TIMES, SITES), CLASSES.reshape(4, 2)
+        part = sg.SpaceTimeGP(sg.spatial.Matern32(lengthscale=1.5), KERNEL, places=SITES)
+        effects = [np.kron(covariance(TIMES, 2.0), covariance(SITES, 1.5) / 2)]
+
+    def log_density(y, f):
+        chosen = jnp.take_along_axis(f, y.astype(int)[..., None], axis=-1)[..., 0]
+        return chosen - jax.nn.logsumexp(f, axis=-1)
+
+    dense = variational_apart([effects] * 3, product_rule(log_density, CLASSES, 3, order=16))
+    found = sg.condition(
+        sg.StackedGP(part, Softmax(classes=3)), x, y, inducing="data", tolerance=1e-11
+    )
+    assert found.elbo == pytest.approx(dense.log_evidence, abs=1e-5)
+    rows = x if kind == "two inputs" else (np.repeat(TIMES, 2), np.tile(SITES, (4, 1)))
+    mean, variance = found.predict_f(rows)
+    np.testing.assert_allclose(mean, dense.mean, atol=1e-3)
+    np.testing.assert_allclose(variance, dense.variance, atol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def sky():
+    """Three classes at four places."""
+    places = np.array([[0.0, 0.0], [0.0, 3.0], [3.0, 0.0], [3.0, 3.0]])
+    part = sg.SpaceTimeGP(sg.spatial.Matern32(lengthscale=2.0), KERNEL, places=places[:3])
+    y = np.array([[0.0, 1, 2, 2], [0, 1, 2, np.nan], [1, 1, 2, 2]])
+    return sg.condition(sg.StackedGP(part, Softmax(classes=3)), (np.arange(3.0), places), y)
+
+
+def test_maps_and_reports_have_the_probability_of_each_class(sky, tmp_path):
+    maps = maps_of(sky, [0.0, 2.0], resolution=4)
+    shares = np.stack([layer.values for layer in maps.layers])
+    np.testing.assert_allclose(shares.sum(axis=0), 1.0, atol=1e-5)
+    there = np.array([[maps.across[1][3], maps.up[1][1]]])
+    np.testing.assert_allclose(
+        shares[:, 1, 1, 3], sky.predict_probabilities(([2.0], there))[0], rtol=1e-6
+    )
+    figure = sky.plot(times=[0.0, 2.0], resolution=3)
+    assert [axes.get_ylabel() for axes in figure.axes[-3:]] == [
+        f"probability of {number}" for number in range(3)
+    ]
+    sky.report(tmp_path / "sky.html", times=[0.0, 2.0])
+    page = (tmp_path / "sky.html").read_text()
+    assert "11 observations at 4 places and 3 times" in page
+    assert page.count('<canvas data-field="class') == 5  # three maps, two small ones
+    assert "function 2 (space): lengthscale" in page
+    for wrong, words in [({"of": "f"}, r"parts\[0\]\.plot_maps"), ({"of": "g"}, "'f'")]:
+        with pytest.raises(ValueError, match=words):
+            maps_of(sky, **wrong)
+
+
+def test_maps_of_counts_that_two_fields_make():
+    part = sg.SpaceTimeGP(sg.spatial.Matern32(), KERNEL, places=[[0.0], [1.0]])
+    counts = sg.condition(
+        sg.StackedGP(part, HurdlePoisson()), (np.arange(3.0), [0.0, 1.0]), np.ones((3, 2))
+    )
+    maps = maps_of(counts, resolution=3)
+    assert [layer.name for layer in maps.layers] == ["mean of y", "standard deviation of y"]
+    assert len(maps.dots[0]) == 6
+    panels = portray(counts).panels
+    assert [type(mark).__name__ for mark in panels[0].marks] == ["Fill", "Line"]
 
 
 def test_missing_rows_weights_and_files(tmp_path):

@@ -28,8 +28,8 @@ Role = Literal[
     "level", "slope", "centre", "shape", "tails", "duration", "diffusivity", "slope diffusivity",
     "slope variance", "rate", "start", "start of a line", "start of a drifting line",
     "start of a slope", "start of a curve", "change", "diffusivity 2", "diffusivity 3",
-    "diffusivity 4", "diffusivity 5", "diffusivity 6",
-    "diffusivity 7", "diffusivity 8", "diffusivity 9", "diffusivity 10",
+    "diffusivity 4", "diffusivity 5", "diffusivity 6", "diffusivity 7", "diffusivity 8",
+    "diffusivity 9", "diffusivity 10", "place",
 ]  # fmt: skip
 # These may be written as durations. One written before its role is known (`fixed("1y")`) has the
 # role "duration" until a constructor gives it one of these.

@@ -105,6 +105,8 @@ def plot(posterior: Any, *, ax: Axes | None = None, **options: Any) -> Figure:
 def plot_maps(posterior: Any, times: Any = None, **options: Any) -> Figure:
     """Maps of a field over space and time: the mean for each time, and below it its uncertainty.
 
+    Classes that have a field each (`sg.StackedGP`) have maps of the probability of each of them.
+
     Without times there are six, from the first to the last observation. Dots are places that were
     observed. If places have one coordinate, the figure has one map of the mean and one of the
     uncertainty, with time along the horizontal axis. Options: `of="y"` for observations in place of
@@ -117,23 +119,25 @@ def plot_maps(posterior: Any, times: Any = None, **options: Any) -> Figure:
     >>> plot_maps(posterior, resolution=20).savefig(io.BytesIO())
     """
     maps = maps_of(posterior, times, **options)
-    count = len(maps.mean)
+    count = len(maps.layers[0].values)
     columns = min(count, 3)
     rows = -(-count // columns)
     tall = 2.6 if maps.titles[0] else 3.6
-    figure = Picture(figsize=(9.0, 2 * tall * rows), layout="constrained")
-    grid = figure.subplots(2 * rows, columns, squeeze=False)
-    shown = (("mean", maps.mean, "viridis"), ("standard deviation", maps.sd, "magma"))
-    for half, (name, images, colours) in enumerate(shown):
-        group = grid[half * rows : (half + 1) * rows]
-        ends = {"vmin": float(np.min(images)), "vmax": float(np.max(images)), "cmap": colours}
+    parts = len(maps.layers)
+    figure = Picture(figsize=(9.0, parts * tall * rows), layout="constrained")
+    grid = figure.subplots(parts * rows, columns, squeeze=False)
+    for part, layer in enumerate(maps.layers):
+        group, images = grid[part * rows : (part + 1) * rows], layer.values
+        low, high = layer.ends or (float(np.min(images)), float(np.max(images)))
+        colours = "magma" if layer.uncertainty else "viridis"
+        ends = {"vmin": low, "vmax": high, "cmap": colours}
         for number, axes in enumerate(group.flat):
             axes.set_visible(number < count)
             if number < count:
                 drawn = _draw_map(axes, maps, number, images[number], ends)
                 axes.set_xlabel(_plain(maps.across[0]) if number + columns >= count else "")
                 axes.set_ylabel(_plain(maps.up[0]) if number % columns == 0 else "")
-        figure.colorbar(drawn, ax=group.ravel().tolist(), label=f"{name} of {maps.what}")
+        figure.colorbar(drawn, ax=group.ravel().tolist(), label=layer.name)
     return figure
 
 

@@ -46,7 +46,7 @@ class Mixture(MixedGP):
     def likelihood_at(self, places):
         return self.noise
 
-    def coefficients(self, places):
+    def coefficients(self, x, places):
         return self.weights.value[places]
 
     def extra_variance(self, x, places):

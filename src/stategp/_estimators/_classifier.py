@@ -29,18 +29,17 @@ class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they h
     """Gaussian-process classification in time linear in the number of rows.
 
     With one column the model is a `sg.GP`, with several an additive model (`sg.AdditiveGP`) with
-    one function for each column. With more than two classes and one column there is a function for
-    each class, and all are learned together (`sg.likelihoods.Softmax`). With several columns there
-    is a model of each class against the rest, and their probabilities are normalised, or, with
-    ``multi_class="softmax"``, an additive function for each class, learned together
-    (`sg.StackedGP`), which takes longer.
+    one function for each column. With more than two classes there is such a function for each
+    class, and all are learned together (`sg.likelihoods.Softmax`; several columns: `sg.StackedGP`).
+    With ``multi_class="one_vs_rest"`` there is a model of each class against the rest, and their
+    probabilities are normalised.
 
     Arguments:
         kernel: as for `sg.GPRegressor`. By default Matern52 with a prior on its variance; without
             the prior, f would diverge for classes that are perfectly separable.
         likelihood: "bernoulli" or a `sg.likelihoods.Bernoulli`, whose link may be "probit".
-        multi_class: "softmax" (with the link "logit"), "one_vs_rest", or "auto": softmax if there
-            is one column and the link is "logit". It matters for more than two classes only.
+        multi_class: "softmax" (with the link "logit"), "one_vs_rest", or "auto": softmax if the
+            link is "logit". It matters for more than two classes only.
         inducing, n_restarts_optimizer, max_iter, tol, random_state, verbose: as for
             `sg.GPRegressor`.
 
@@ -96,7 +95,7 @@ class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they h
                 "GPClassifier needs at least two classes to tell apart, but y has one class only: "
                 f"{self.classes_[present].tolist()[0]!r}"
             )
-        if _together(self.multi_class, likelihood, len(names)) and len(self.classes_) > 2:
+        if _together(self.multi_class, likelihood) and len(self.classes_) > 2:
             posteriors = [fit_rows(self, kernels, Softmax(len(self.classes_)), rows)]
         else:
             targets = [1] if len(self.classes_) == 2 else range(len(self.classes_))
@@ -132,7 +131,7 @@ class GPClassifier(ClassifierMixin, WithKernel):  # type: ignore[misc]  # they h
         return np.divide(scores, total, out=even, where=total > 0)
 
 
-def _together(multi_class: Any, likelihood: Bernoulli, columns: int) -> bool:
+def _together(multi_class: Any, likelihood: Bernoulli) -> bool:
     """Whether more than two classes share one model."""
     known = ("auto", "softmax", "one_vs_rest")
     if multi_class not in known:
@@ -143,8 +142,7 @@ def _together(multi_class: Any, likelihood: Bernoulli, columns: int) -> bool:
             f"multi_class='softmax' needs the link 'logit', but the link is {likelihood.link!r}: "
             "choose multi_class='one_vs_rest', or 'auto'"
         )
-    alone = columns == 1 and likelihood.link == "logit"
-    return multi_class == "softmax" or (multi_class == "auto" and alone)
+    return multi_class == "softmax" or (multi_class == "auto" and likelihood.link == "logit")
 
 
 def _as_bernoulli(likelihood: Any) -> Bernoulli:

@@ -6,7 +6,6 @@ from stategp._fitting._automatic import Auto
 from stategp._fitting._checkpointing import Checkpoints
 from stategp._fitting._doors import usual_stretches
 from stategp._fitting._fitting import condition, fit
-from stategp._fitting._locations import Learned
 from stategp._fitting._many import (
     Item,
     LearnedItem,
@@ -43,7 +42,6 @@ __all__ = [
     "ImportanceWeighted",
     "InParts",
     "Item",
-    "Learned",
     "LearnedItem",
     "LogPosterior",
     "Method",

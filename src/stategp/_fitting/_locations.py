@@ -1,11 +1,9 @@
 """Inducing locations that are learned with the hyperparameters."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
-from stategp._arguments import as_whole
 from stategp._data import Observations, OnStretches, place_inducing
 from stategp._fitting._hyperparameters import search_edges
 from stategp._fitting._method import Method
@@ -13,7 +11,7 @@ from stategp._fitting._methods._natural import Natural
 from stategp._fitting._remarks import remarks_on
 from stategp._fitting._series import SeriesTask
 from stategp._inference import LBFGS, Located, as_gaps, run
-from stategp._models import GP
+from stategp._models import GP, Learned
 from stategp._posteriors import Posterior
 from stategp.parameters import to_vector, with_vector
 
@@ -21,46 +19,18 @@ _MOST = 100_000  # observations, which are passed over one by one
 _NARROW, _WIDE = 1e-4, 1e2  # gaps between neighbours, in those they have at first on average
 
 
-@dataclasses.dataclass(frozen=True)
-class Learned:
-    """``inducing=sg.Learned(60)``: so many inducing locations, learned with the hyperparameters.
-
-    The search starts from locations as dense as the inputs, or from those given in place of a
-    number. They keep their order and never meet. `posterior.inducing` has the locations found.
-
-    >>> import numpy as np, stategp as sg
-    >>> x = np.linspace(0, 10, 80)
-    >>> y = np.where(x < 8, 0.1 * x, np.sin(9 * x))
-    >>> model = sg.GP(sg.kernels.Matern32(lengthscale=0.5), sg.likelihoods.Gaussian(variance=0.01))
-    >>> fixed = sg.condition(model, x, y, inducing=12)
-    >>> learned = sg.condition(model, x, y, inducing=sg.Learned(12))
-    >>> learned.elbo > fixed.elbo + 100  # they went where the function moves fast
-    True
-    """
-
-    start: Any
-
-    def __post_init__(self) -> None:
-        count = as_whole(self.start)
-        few = len(np.atleast_1d(np.asarray(self.start))) if count is None else count
-        if isinstance(self.start, bool | str) or few < 2:
-            raise ValueError(
-                f"sg.Learned takes a number of at least 2 locations, or where they start, got "
-                f"{self.start!r}"
-            )
-
-    def check(self, method: Method, data: Observations) -> None:
-        """Refuse what locations cannot be learned with."""
-        if type(method) is not Natural or isinstance(data, OnStretches):
-            raise ValueError(
-                "inducing locations are learned with method='natural' and optimiser='lbfgs', from "
-                "the observations themselves; give their number or locations instead"
-            )
-        if len(data) > _MOST:
-            raise ValueError(
-                f"inducing locations can be learned from up to {_MOST:,} observations, there are "
-                f"{len(data):,}: give a number of them, which are then placed by the data"
-            )
+def check_learned(method: Method, data: Observations) -> None:
+    """Refuse what locations cannot be learned with."""
+    if type(method) is not Natural or isinstance(data, OnStretches):
+        raise ValueError(
+            "inducing locations are learned with method='natural' and optimiser='lbfgs', from "
+            "the observations themselves; give their number or locations instead"
+        )
+    if len(data) > _MOST:
+        raise ValueError(
+            f"inducing locations can be learned from up to {_MOST:,} observations, there are "
+            f"{len(data):,}: give a number of them, which are then placed by the data"
+        )
 
 
 def learn_locations(model: GP, data: Observations, task: SeriesTask) -> Posterior:

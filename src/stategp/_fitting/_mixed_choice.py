@@ -7,11 +7,10 @@ import numpy as np
 
 from stategp._data import Observations
 from stategp._fitting._automatic import Auto, choose
-from stategp._fitting._locations import Learned
 from stategp._fitting._mixed import MixedTask
 from stategp._fitting._settings import Settings
 from stategp._inference import mixed_infer, no_group_sites
-from stategp._models import MixedGP, bare
+from stategp._models import Learned, MixedGP, bare
 from stategp._runtime import Progress
 
 

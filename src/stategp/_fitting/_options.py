@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, runtime_che
 import numpy as np
 
 from stategp._fitting._automatic import Auto
-from stategp._fitting._locations import Learned
 from stategp._fitting._methods import Method
+from stategp._models import Learned
 from stategp._runtime import Progress
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ def remarks_on(model: Any, task: Task, edges: np.ndarray) -> list[str]:
         if not parameter.learned:
             continue
         size = parameter.value.size
-        remark = _remark(name, parameter, edges[position : position + size], task.span)
+        span = task.span_of(model, parameter)
+        remark = _remark(name, parameter, edges[position : position + size], span)
         position += size
         if remark is not None:
             remarks.append(remark)
@@ -61,7 +62,7 @@ def _remark(name: str, parameter: Parameter, edges: np.ndarray, span: float | No
             f"{name} rose to {values.max():.3g}, {values.max() / span:.2g} times the range of the "
             "data: they show only that it is long, and its component hardly varies over them"
         )
-    if np.any(edges):
+    if np.any(edges) and parameter.role != "place":  # places may lie on the border of the data
         value = values[np.argmax(np.abs(edges))]
         return f"{name} stopped at {value:.3g}, the end of the range searched"
     return None

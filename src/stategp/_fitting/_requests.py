@@ -23,7 +23,7 @@ from stategp._fitting._checkpointing import Checkpoints, fingerprint
 from stategp._fitting._deep import DeepTask, observe_outputs
 from stategp._fitting._doors import observations, refuse_sums
 from stategp._fitting._joint import joint_posterior
-from stategp._fitting._locations import Learned, learn_locations, place_learned
+from stategp._fitting._locations import check_learned, learn_locations, place_learned
 from stategp._fitting._methods import Natural, find_method
 from stategp._fitting._newton_fields import is_newton_field, newton_field
 from stategp._fitting._outputs import outputs_posterior
@@ -50,6 +50,7 @@ from stategp._models import (
     AdditiveGP,
     DeepGP,
     JointGP,
+    Learned,
     MultiOutputGP,
     SpaceTimeGP,
     StackedGP,
@@ -243,7 +244,7 @@ def _of_series(
     request.open_checkpoint(settings, data)
     auto = as_auto(request.inducing)
     if isinstance(request.inducing, Learned):
-        request.inducing.check(settings.method, data)
+        check_learned(settings.method, data)
         where = place_learned(request.inducing, data)
         task = SeriesTask.of(model, data, where, settings, show)
         posterior: Posterior = learn_locations(start(1.0), data, task)

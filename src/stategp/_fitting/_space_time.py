@@ -13,13 +13,15 @@ from stategp._fitting._task import check_noise
 from stategp._inference import (
     Limits,
     Outcome,
-    search_limits,
+    extent_of_places,
+    space_time_limits,
     space_time_scales,
     starting_space_time,
 )
 from stategp._models import SpaceTimeGP, Spots
 from stategp._posteriors import SpaceTimePosterior
 from stategp._runtime import Progress, on_device, pad_last, padded_size
+from stategp.parameters import Parameter
 from stategp.spatial import check_coordinates
 
 MOST = 256  # inducing times by default, if there are as many distinct ones
@@ -54,11 +56,16 @@ class SpaceTimeTask(MixedTask):
         padded = on_device(pad_last(inducing, size))
         return cls(settings, show, data, places, rows, padded, len(inducing))
 
+    def span_of(self, model: SpaceTimeGP, parameter: Parameter) -> float | None:
+        if parameter is not model.space.lengthscale:
+            return self.span
+        return float(np.max(extent_of_places(model, np.asarray(self.places))))
+
     def scales(self, model: SpaceTimeGP) -> np.ndarray:
-        return space_time_scales(model, self.data)
+        return space_time_scales(model, self.data, np.asarray(self.places))
 
     def limits(self, model: SpaceTimeGP, *, swept: bool = False) -> Limits:
-        return search_limits(model, np.asarray(self.data.y), swept=swept)
+        return space_time_limits(model, np.asarray(self.data.y), np.asarray(self.places))
 
     def made(self, model: SpaceTimeGP, **parts: Any) -> SpaceTimePosterior:
         return SpaceTimePosterior(model=model, **parts)
@@ -71,20 +78,36 @@ def space_time_posterior(
     data, places = observed_in_space(model, request)
     model = model.seen_from(data.origin)
     opened = request.open(model, lambda: starting_space_time(model, data, places))
-    start = opened.placed(places, seed=settings.seed, least=_LEAST if request.learn else 1)
+    least = _LEAST if request.learn else 1
+    start = opened.placed(places, seed=settings.seed, least=least)
     check_noise(start, data.extra)
     settings.method.check(start, data)
     request.open_checkpoint(settings, (data, places))
     start = start.in_modes()
     inducing = _place_times(request.inducing, data)
     task = SpaceTimeTask.around(start, data, places, inducing, settings, show)
-    posterior: SpaceTimePosterior = settings.method.learn([start], task, None)
+    posterior: SpaceTimePosterior = settings.method.learn([start.standing()], task, None)
     if not request.learn:
         posterior = dataclasses.replace(posterior, model=posterior.model.like(model))
     else:
+        posterior = _with_places_learned(posterior, task)
         posterior = _with_places_enough(_in_modes_again(posterior, task), task)
+        posterior = dataclasses.replace(posterior, model=posterior.model.turned_back(places))
     _check_share(posterior)
     return posterior
+
+
+def _with_places_learned(posterior: SpaceTimePosterior, task: SpaceTimeTask) -> SpaceTimePosterior:
+    """Places and hyperparameters together, after the hyperparameters for places as they were.
+
+    In this order the bound is at least that of places which stay.
+    """
+    model, result = posterior.model, posterior.fit_result
+    if not model.moving or (result is not None and result.outcome is Outcome.interrupted):
+        return posterior
+    task.show.note("learning places, ")
+    moved: SpaceTimePosterior = task.settings.method.learn([model.like(model)], task, None)
+    return moved
 
 
 def _with_places_enough(posterior: SpaceTimePosterior, task: SpaceTimeTask) -> SpaceTimePosterior:

@@ -11,7 +11,7 @@ from stategp._inference import FitResult, Limits
 from stategp._models import GP, AdditiveGP, MixedGP
 from stategp._runtime import Progress
 from stategp.likelihoods import Gaussian
-from stategp.parameters import to_vector
+from stategp.parameters import Parameter, to_vector
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +30,10 @@ class Task(abc.ABC):
     def span(self) -> float | None:
         """The range of the inputs, where there is one input."""
         return None
+
+    def span_of(self, model: Any, parameter: Parameter) -> float | None:
+        """The range of what a lengthscale of the model is measured along."""
+        return self.span
 
     @abc.abstractmethod
     def scales(self, model: Any) -> np.ndarray:

@@ -143,7 +143,12 @@ from stategp._inference._search import (
     with_leaves,
 )
 from stategp._inference._seeing import FEW, Sight, TooFastError, fastest_rate
-from stategp._inference._starting_space import space_time_scales, starting_space_time
+from stategp._inference._starting_space import (
+    extent_of_places,
+    space_time_limits,
+    space_time_scales,
+    starting_space_time,
+)
 from stategp._inference._starting_values import (
     Openings,
     additive_scales,
@@ -231,6 +236,7 @@ __all__ = [
     "evidence",
     "evidence_and_gradient",
     "expected_fit",
+    "extent_of_places",
     "fastest_rate",
     "first_sites",
     "first_xi",
@@ -289,6 +295,7 @@ __all__ = [
     "sites_alone",
     "slots_for",
     "smallest_noise",
+    "space_time_limits",
     "space_time_scales",
     "stack",
     "starting_additive",

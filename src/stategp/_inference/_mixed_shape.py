@@ -141,9 +141,9 @@ def mixed_shape(model: MixedGP, x: Rows, places: Any, inducing: States) -> Mixed
     priors, projections = [prior for prior, _ in answers], [there for _, there in answers]
     interval = projections[0].interval
     if model.functions > 1:
-        strand = SeveralStrand.of(_stacked(priors), projections, model.mixtures(places))
+        strand = SeveralStrand.of(_stacked(priors), projections, model.mixtures(x, places))
         return MixedShape((strand,), jnp.zeros_like(x))
-    coefficients = model.coefficients(places)
+    coefficients = model.coefficients(x, places)
     each = []
     for number, projection in enumerate(projections):
         own = coefficients[:, number]

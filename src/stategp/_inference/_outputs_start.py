@@ -8,7 +8,7 @@ import numpy as np
 from stategp._data import Observations, Outputs
 from stategp._inference._limits import Limits, search_limits
 from stategp._inference._starting_values import search_scales, starting_model
-from stategp._models import GP, MultiOutputGP
+from stategp._models import GP, Loadings, MultiOutputGP
 from stategp._runtime import on_device
 from stategp.kernels import Kernel, Matern32
 from stategp.likelihoods import Gaussian, Likelihood
@@ -39,7 +39,7 @@ def starting_outputs(model: MultiOutputGP, seen: Outputs, stretch: float = 1.0) 
         return model.replaced(kernels=kernels, likelihoods=likelihoods, means=means)
     x, matrix, processes = _factors(model, seen)
     mixing = model.mixing
-    if not mixing.given:
+    if isinstance(mixing, Parameter) and not mixing.given:
         mixing = with_value(mixing, on_device(matrix))
     started: list[Kernel] = []
     for kernel, values in zip(model.kernels[: model.shared], processes.T, strict=True):
@@ -159,15 +159,22 @@ def _factors(model: MultiOutputGP, seen: Outputs) -> tuple[np.ndarray, np.ndarra
     F, size = np.stack(columns, axis=1), np.concatenate(sizes)
     count = model.shared
     if model.mixing is not None and model.mixing.given:
-        matrix = np.asarray(model.mixing.value)
-        values = (F * size) @ np.linalg.pinv(matrix.T)
-        return grid, matrix, values
+        weights = _weights(model.mixing, grid)
+        values = (np.linalg.pinv(weights) @ (F * size)[..., None])[..., 0]
+        return grid, weights[0], values
     U, s, V = np.linalg.svd(F, full_matrices=False)
     known = min(count, len(s))
     matrix = 0.1 * np.random.default_rng(0).standard_normal((len(size), count))
     matrix[:, :known] = V[:known].T * s[:known] / np.sqrt(len(grid))
     values = np.sqrt(len(grid)) * U[:, np.arange(count) % known]
     return grid, size[:, None] * matrix, values
+
+
+def _weights(mixing: Parameter | Loadings, grid: np.ndarray) -> np.ndarray:
+    """At each x of a grid, or, if they stay, one matrix for all."""
+    if isinstance(mixing, Loadings):
+        return np.asarray(mixing(on_device(grid)))
+    return np.asarray(mixing.value)[None]
 
 
 def _averaged(x: np.ndarray, f: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:

@@ -58,7 +58,7 @@ def shared_reads(model: MixedGP, x: Rows, places: Any, inducing: Float[Array, " 
     kernel = model.kernels[0]
     prior = prior_transitions(kernel, inducing)
     projection = project(kernel, inducing, x, prior)
-    own = model.coefficients(places).T
+    own = model.coefficients(x, places).T
     residual = sum(projection.residual[1:], start=projection.residual[0])
     each = own[:, None] * projection.rows[None]  # process, pair, row
     if model.q == "joint":
@@ -88,7 +88,7 @@ class Separable(NamedTuple):
         """For rows in order of time, each time with all places."""
         kernel = model.kernels[0]
         prior = prior_transitions(kernel, inducing)
-        coefficients = model.coefficients(places)
+        coefficients = model.coefficients(x, places)
         times = x.reshape(-1, len(coefficients))[:, 0]
         projection = project(kernel, inducing, times, prior)
         weights = projection.rows.T.reshape(len(times), 2, -1)

@@ -7,6 +7,8 @@ from stategp._models._gp import GP, as_kernel, as_likelihood
 from stategp._models._joint import JointGP
 from stategp._models._joint_likelihood import JointLikelihood
 from stategp._models._latent import Latent, Values
+from stategp._models._learned import Learned
+from stategp._models._loadings import Loadings
 from stategp._models._mixed import MixedGP, check_family
 from stategp._models._outputs import MultiOutputGP
 from stategp._models._prior import prior_states, seen_from
@@ -21,6 +23,8 @@ __all__ = [
     "JointLikelihood",
     "Latent",
     "Layer",
+    "Learned",
+    "Loadings",
     "MixedGP",
     "MultiOutputGP",
     "Path",

@@ -67,7 +67,7 @@ class JointGP(MixedGP):
     def likelihood_at(self, places: Any) -> JointLikelihood:
         return JointLikelihood(self.likelihood)
 
-    def coefficients(self, places: Any) -> Float[Array, "rows functions"]:
+    def coefficients(self, x: Any, places: Any) -> Float[Array, "rows functions"]:
         raise NotImplementedError("every row reads all functions")
 
     def extra_variance(self, x: Any, places: Any) -> Float[Array, " rows"]:

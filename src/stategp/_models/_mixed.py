@@ -4,7 +4,7 @@ Latent processes g_1 … g_L are independent, each with a kernel. A row, an inpu
 
     f = offset + Σ_l C_l g_l(x) + extra,    extra ~ N(0, e) on its own,
 
-in which offset, C and e depend on the place, and on hyperparameters.
+in which offset, C and e depend on the place, on hyperparameters, and, if so declared, on x.
 """
 
 import abc
@@ -39,7 +39,7 @@ class MixedGP(eqx.Module):
         """How many functions a row reads; if several, `mixtures` has what they are."""
         return 1
 
-    def mixtures(self, places: Any) -> Float[Array, "rows functions processes"] | None:
+    def mixtures(self, x: Rows, places: Any) -> Float[Array, "rows functions processes"] | None:
         """C for each of several functions, or None if the processes are the functions."""
         return None
 
@@ -53,8 +53,8 @@ class MixedGP(eqx.Module):
         """How the observations in rows depend on f there: a likelihood, with its parameters."""
 
     @abc.abstractmethod
-    def coefficients(self, places: Any) -> Float[Array, "rows latents"]:
-        """C, a row for each place."""
+    def coefficients(self, x: Rows, places: Any) -> Float[Array, "rows latents"]:
+        """C, a row for each place. x as kernels measure it."""
 
     @abc.abstractmethod
     def extra_variance(self, x: Rows, places: Any) -> Rows:

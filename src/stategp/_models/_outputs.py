@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -11,6 +12,7 @@ from stategp._arguments import as_whole
 from stategp._data import Together
 from stategp._models._correlated import conditioned
 from stategp._models._gp import as_kernel, as_likelihood, as_mean, one_for_each
+from stategp._models._loadings import Loadings
 from stategp._models._mixed import Family, MixedGP, check_family
 from stategp._models._outputs_arguments import (
     agreed_count,
@@ -56,8 +58,9 @@ class MultiOutputGP(MixedGP):
             `own`, `mean`) is then a tuple with one for each function, or one for all of them.
         mixing: None, "learned", or an array with a row for each output (for each function of an
             output that reads several) and a column for each process, to be learned from there
-            (`sg.fixed(array)`: as it is). Unless given, the variances of kernels are then one:
-            their sizes are in the mixing matrix.
+            (`sg.fixed(array)`: as it is). Where it is learned, variances of kernels that are not
+            given are one: their sizes are in the mixing matrix. A function of one x that gives such
+            an array, by operations of jax.numpy: weights that are known and change with x.
         own: with `mixing`, the kernel of a process that only one output reads, for each output (a
             list) or for all, each with its own parameters; by default there are none.
         outputs: the names of the outputs, or their number; needed where nothing else tells it.
@@ -80,7 +83,7 @@ class MultiOutputGP(MixedGP):
     kernels: tuple[Kernel, ...]
     likelihoods: tuple[Likelihood, ...]
     means: tuple[Mean, ...]
-    mixing: Parameter | None
+    mixing: Parameter | Loadings | None
     names: tuple[str, ...] = eqx.field(static=True)
     q: Family = eqx.field(static=True)
     ties: Parameter | None = None  # of noise that is correlated (`MultivariateGaussian`)
@@ -183,8 +186,11 @@ class MultiOutputGP(MixedGP):
     def concave(self) -> bool:
         return self.functions == 1 and self.likelihood.log_concave
 
-    def mixtures(self, places: Any) -> Float[Array, "rows functions processes"]:
-        return self._in_rows(self.matrix())[places]
+    def mixtures(self, x: Rows, places: Any) -> Float[Array, "rows functions processes"]:
+        if not isinstance(self.mixing, Loadings):
+            return self._in_rows(self.matrix())[places]
+        every = self._in_rows(jnp.moveaxis(self.matrix_at(x), 1, 0))
+        return every[places, :, jnp.arange(len(x))]
 
     def _in_rows(
         self, values: Float[Array, "all *more"]
@@ -228,21 +234,44 @@ class MultiOutputGP(MixedGP):
     @property
     def shared(self) -> int:
         """How many of the processes outputs share; the others each belong to one output."""
-        return 0 if self.mixing is None else self.mixing.value.shape[1]
+        if self.mixing is None:
+            return 0
+        if isinstance(self.mixing, Loadings):
+            return self.mixing.shape[1]
+        return self.mixing.value.shape[1]
 
     def matrix(self) -> Float[Array, "functions processes"]:
         """What the function of every output, or each of several, reads of every process."""
         if self.mixing is None:
             return jnp.eye(len(self.means))
-        if self.shared == len(self.kernels):
-            return self.mixing.value
-        return jnp.concatenate([self.mixing.value, jnp.eye(len(self.means))], axis=1)
+        if isinstance(self.mixing, Loadings):
+            raise ValueError(
+                "mixing is a function of x here: model.matrix_at(x) has the weights at each x, "
+                "measured from the first observation"
+            )
+        return self._with_own(self.mixing.value)
 
-    def coefficients(self, places: Places) -> Float[Array, "rows processes"]:
+    def matrix_at(self, x: Rows) -> Float[Array, "#rows functions processes"]:
+        """The same at each x, as kernels measure it; a single matrix for all if it stays."""
+        if not isinstance(self.mixing, Loadings):
+            return self.matrix()[None]
+        return jax.vmap(self._with_own)(self.mixing(x))
+
+    def _with_own(self, shared: Float[Array, "functions shared"]) -> Float[Array, "functions _"]:
+        """The weights of shared processes, and of those that are an output's own."""
+        if self.shared == len(self.kernels):
+            return shared
+        return jnp.concatenate([shared, jnp.eye(len(self.means))], axis=1)
+
+    def coefficients(self, x: Rows, places: Places) -> Float[Array, "rows processes"]:
+        output = places.output if isinstance(places, Together) else places
+        moves = isinstance(self.mixing, Loadings)
+        every = self.matrix_at(x) if moves else self.matrix()
+        own = every[jnp.arange(len(x)), output] if moves else every[output]
         if not isinstance(places, Together):
-            return self.matrix()[places]
+            return own
         shares = conditioned(self.noise_covariance(), places).shares
-        return self.matrix()[places.output] - shares @ self.matrix()
+        return own - (jnp.einsum("np,npl->nl", shares, every) if moves else shares @ every)
 
     def extra_variance(self, x: Rows, places: Places) -> Rows:
         return jnp.zeros_like(x)

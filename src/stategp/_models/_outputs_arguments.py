@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from stategp._arguments import as_whole
+from stategp._models._loadings import Loadings
 from stategp.likelihoods import from_name
 from stategp.parameters import Parameter, declare, parameter
 
@@ -41,13 +42,17 @@ def as_names(outputs: Any) -> tuple[str, ...]:
     raise ValueError(f"outputs must be a list of names or a positive number, got {outputs!r}")
 
 
-def as_mixing(mixing: Any) -> Parameter:
-    """An open parameter without a shape for "learned"."""
+def as_mixing(mixing: Any) -> Parameter | Loadings:
+    """An open parameter without a shape for "learned"; a user's function with its shape."""
+    if isinstance(mixing, Loadings):
+        return mixing
+    if callable(mixing) and not isinstance(mixing, Parameter):
+        return Loadings.of(mixing)
     if isinstance(mixing, str):
         if mixing != "learned":
             raise ValueError(
-                "mixing must be None, 'learned' or an array with a row for each output and a "
-                f"column for each kernel, got {mixing!r}"
+                "mixing must be None, 'learned', an array with a row for each output and a column "
+                f"for each kernel, or a function of x that gives one, got {mixing!r}"
             )
         return parameter()
     if isinstance(mixing, Parameter) and not mixing.given:
@@ -57,28 +62,35 @@ def as_mixing(mixing: Any) -> Parameter:
     )
 
 
-def outputs_mixed(matrix: Parameter | None, likelihood: Any) -> int | None:
+def outputs_mixed(matrix: Parameter | Loadings | None, likelihood: Any) -> int | None:
     """How many outputs a mixing matrix is for, if it tells: it has a row for each function."""
-    if matrix is None or not matrix.value.ndim or is_list(likelihood):
+    if matrix is None or not _shape(matrix) or is_list(likelihood):
         return None
     named = from_name(likelihood) if isinstance(likelihood, str) else likelihood
     functions = getattr(named, "latents", 1)
-    rows = int(matrix.value.shape[0])
+    rows = int(_shape(matrix)[0])
     return None if rows % functions else rows // functions
 
 
-def shaped_mixing(matrix: Parameter, functions: int, processes: int) -> Parameter:
+def shaped_mixing(
+    matrix: Parameter | Loadings, functions: int, processes: int
+) -> Parameter | Loadings:
     """The matrix with a row for each function and a column for each process."""
-    if matrix.value.ndim:
-        if matrix.value.shape != (functions, processes):
+    if isinstance(matrix, Loadings) or matrix.value.ndim:
+        if _shape(matrix) != (functions, processes):
             raise ValueError(
                 f"mixing must have a row for each of {functions} outputs (for each function, where "
                 f"likelihoods read several) and a column for each of {processes} kernels, got "
-                f"shape {matrix.value.shape}"
+                f"shape {_shape(matrix)}"
             )
         return matrix
     start = np.eye(functions, processes) + 0.1
     return declare("mixing", matrix, default=start, constraint="real", role="shape", ndim=2)
+
+
+def _shape(matrix: Parameter | Loadings) -> tuple[int, ...]:
+    shape: tuple[int, ...] = matrix.shape if isinstance(matrix, Loadings) else matrix.value.shape
+    return shape
 
 
 def agreed_count(known: dict[str, int | None]) -> int:

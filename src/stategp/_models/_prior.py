@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._data import inputs_as_given, relative_inputs
+from stategp._models._loadings import Loadings
 from stategp._runtime import as_count, as_key, pad_last, padded_size, refuse_traced
 from stategp.chain import sample_prior_states, step_transitions
 from stategp.kernels import Kernel
@@ -18,10 +19,12 @@ Points = Float[Array, " points"]
 
 
 def seen_from(model: Any, origin: Any) -> Any:
-    """A model for inputs that are measured from an origin, if it matters to its kernels where."""
+    """A model for inputs that are measured from an origin, if it matters to its parts where."""
+    start, mixing = float(np.asarray(origin)), getattr(model, "mixing", None)
+    if isinstance(mixing, Loadings):
+        model = eqx.tree_at(lambda m: m.mixing, model, mixing.seen_from(start))
     if not any(kernel.located for kernel in model.kernels):
         return model
-    start = float(np.asarray(origin))
     kernels = tuple(kernel.seen_from(start) for kernel in model.kernels)
     return eqx.tree_at(lambda m: m.kernels, model, kernels)
 

@@ -19,11 +19,13 @@ from jaxtyping import Array, Float
 from stategp._arguments import as_whole
 from stategp._models._bare import bare
 from stategp._models._gp import as_kernel, as_likelihood, as_mean
+from stategp._models._learned import Learned
 from stategp._models._mixed import Family, MixedGP, check_family
 from stategp._runtime import on_device
 from stategp.kernels import Kernel
 from stategp.likelihoods import Likelihood
 from stategp.means import Constant, Mean
+from stategp.parameters import Parameter, with_value
 from stategp.spatial import (
     Anchors,
     as_places,
@@ -66,7 +68,9 @@ class SpaceTimeGP(MixedGP):
             that they are to explain, such as 0.99 (`"auto"` means that): then there are as many as
             that takes at the lengthscale that is learned, at most 100 (400 for "product"), and if
             it is learned at least ten. The state at one time has as many parts as there are places,
-            and the cost of a step grows with the cube of their number.
+            and the cost of a step grows with the cube of their number. `sg.Learned(20)`, or
+            `sg.Learned(array)`: `sg.fit` moves them, with the hyperparameters, from where they
+            would be otherwise to where the bound is highest; `sg.condition` leaves them there.
         q: "joint", the processes that make up the field are dependent in the posterior, or
             "product", they are not: less accurate, and linear in the number of places.
         mean: a number or a function of time; by default a constant that is learned.
@@ -90,11 +94,12 @@ class SpaceTimeGP(MixedGP):
     time: Kernel
     noise: Likelihood
     mean: Mean
-    anchors: Float[Array, "anchors dim"] | None  # None: to be chosen
+    anchors: Float[Array, "anchors dim"] | Parameter | None  # None: to be chosen
     modes: Float[Array, "anchors anchors"] | None  # of the field at the anchors, for "product"
     number: int | float | None = eqx.field(static=True)  # below one: the share to explain
     q: Family = eqx.field(static=True)
     columns: tuple[str, ...] | None = eqx.field(static=True)
+    moving: bool = eqx.field(static=True, default=False)  # whether `fit` learns the places
 
     def __init__(
         self,
@@ -121,7 +126,9 @@ class SpaceTimeGP(MixedGP):
             )
         self.mean = Constant() if mean is None else as_mean(mean, 0)
         self.q = check_family(q)
-        self.number, self.anchors = _given_places(places, space)
+        self.moving = isinstance(places, Learned)
+        self.number, where = _given_places(places.start if self.moving else places, space)
+        self.anchors = _as_anchors(where, moving=self.moving)
         self.modes = None
         self.columns = _checked_names(names)
 
@@ -133,7 +140,13 @@ class SpaceTimeGP(MixedGP):
     @property
     def places(self) -> np.ndarray | int | float | None:
         """The inducing places, or how many there are to be, or what they are to explain."""
-        return self.number if self.anchors is None else np.asarray(self.anchors)
+        where = self.where
+        return self.number if where is None else np.asarray(where)
+
+    @property
+    def where(self) -> Float[Array, "anchors dim"] | None:
+        """The inducing places, None before they have been chosen."""
+        return self.anchors.value if isinstance(self.anchors, Parameter) else self.anchors
 
     @property
     def share(self) -> float | None:
@@ -143,9 +156,10 @@ class SpaceTimeGP(MixedGP):
     @property  # type: ignore[misc]  # equinox lets a property stand for an abstract variable
     def kernels(self) -> tuple[Kernel, ...]:  # type: ignore[override]  # likewise
         """The kernel over time, once for each inducing place."""
-        if self.anchors is None:
+        where = self.where
+        if where is None:
             raise ValueError("the inducing places of this model have not been chosen yet")
-        return (self.time,) * len(self.anchors)
+        return (self.time,) * len(where)
 
     def with_kernels(self, kernels: tuple[Kernel, ...]) -> "SpaceTimeGP":
         """The same model with another kernel over time."""
@@ -166,24 +180,45 @@ class SpaceTimeGP(MixedGP):
         If they are to explain a share of the variance they are chosen anew, by the kernel as it is,
         and there are at least `least`.
         """
-        anchors = self.anchors
+        where = self.where
         if self.share is not None:
             most = MOST_CHOSEN[self.q]
             kernel = bare(self.space)
             chosen = places_explaining(kernel, places, self.share, least=least, most=most)
-            anchors = on_device(chosen)
-        elif anchors is None:
+            where = on_device(chosen)
+        elif where is None:
             number = DEFAULT if self.number is None else int(self.number)
             chosen = choose_places(places, number, seed=seed, metric=self.space.metric)
-            anchors = on_device(chosen)
-        elif anchors.shape[1] != places.shape[1]:
+            where = on_device(chosen)
+        elif where.shape[1] != places.shape[1]:
             raise ValueError(
-                f"the inducing places have {anchors.shape[1]} coordinates, the places of the data "
+                f"the inducing places have {where.shape[1]} coordinates, the places of the data "
                 f"{places.shape[1]}"
             )
+        anchors = _as_anchors(where, moving=self.moving)
         moved: SpaceTimeGP = eqx.tree_at(
             lambda m: (m.anchors, m.modes), self, (anchors, None), is_leaf=_is_none
         )
+        return moved
+
+    def standing(self) -> "SpaceTimeGP":
+        """The same model with inducing places that do not move for now."""
+        anchors = _as_anchors(self.where, moving=self.moving, learned=False)
+        moved: SpaceTimeGP = eqx.tree_at(lambda m: m.anchors, self, anchors)
+        return moved
+
+    def turned_back(self, places: np.ndarray) -> "SpaceTimeGP":
+        """The same model with learned longitudes in the turn around the Earth of these places."""
+        if self.space.metric == "euclidean" or not isinstance(self.anchors, Parameter):
+            return self
+        where = np.array(self.anchors.value)
+        middle = (places[:, 0].min() + places[:, 0].max()) / 2
+        turns = np.round((where[:, 0] - middle) / 360)
+        if not turns.any():
+            return self
+        where[:, 0] -= 360 * turns
+        anchors = with_value(self.anchors, on_device(where))
+        moved: SpaceTimeGP = eqx.tree_at(lambda m: m.anchors, self, anchors)
         return moved
 
     def in_modes(self) -> "SpaceTimeGP":
@@ -191,25 +226,30 @@ class SpaceTimeGP(MixedGP):
 
         With all places observed at all times, and Gaussian noise, these stay independent.
         """
-        if self.q == "joint" or self.anchors is None:
+        where = self.where
+        if self.q == "joint" or where is None:
             return self
-        modes = principal_modes(bare(self.space), self.anchors)
+        modes = principal_modes(bare(self.space), where)
         moved: SpaceTimeGP = eqx.tree_at(lambda m: m.modes, self, modes, is_leaf=_is_none)
         return moved
 
     def like(self, given: "SpaceTimeGP") -> "SpaceTimeGP":
         """This model with the hyperparameters as they were given: learned or fixed."""
-        parts = given.space, given.time, given.noise, given.mean
-        moved: SpaceTimeGP = eqx.tree_at(lambda m: (m.space, m.time, m.noise, m.mean), self, parts)
+        anchors = _as_anchors(self.where, moving=self.moving)
+        moved: SpaceTimeGP = eqx.tree_at(
+            lambda m: (m.space, m.time, m.noise, m.mean, m.anchors),
+            self,
+            (given.space, given.time, given.noise, given.mean, anchors),
+        )
         return moved
 
     def likelihood_at(self, places: Any) -> Likelihood:
         """The same everywhere."""
         return self.noise
 
-    def coefficients(self, places: Spots) -> Float[Array, "places latents"]:
+    def coefficients(self, x: Rows, places: Spots) -> Float[Array, "places latents"]:
         """C(s)."""
-        return self._at(places)[0]
+        return self.reads(places)[0]
 
     def extra_variance(self, x: Rows, places: Spots) -> Rows:
         """The variance that the inducing places do not explain."""
@@ -217,7 +257,7 @@ class SpaceTimeGP(MixedGP):
 
     def unexplained(self, places: Spots) -> Float[Array, " places"]:
         """The share of the variance that the inducing places leave."""
-        return self._at(places)[1]
+        return self.reads(places)[1]
 
     def variance_at(self, x: Rows) -> Rows:
         """The prior variance of f at these times, measured from the first, at any place."""
@@ -236,13 +276,18 @@ class SpaceTimeGP(MixedGP):
         """The mean function, of time."""
         return self.mean(x)
 
-    def _at(self, places: Spots) -> tuple[Float[Array, "places latents"], Float[Array, " places"]]:
-        assert self.anchors is not None
-        anchors = Anchors.of(self.space, self.anchors, self.modes)
+    def reads(
+        self, places: Spots
+    ) -> tuple[Float[Array, "places latents"], Float[Array, " places"]]:
+        """C(s), and the share of the variance that the inducing places leave."""
+        where = self.where
+        assert where is not None
+        anchors = Anchors.of(self.space, where, self.modes)
         return anchors.coefficients(self.space, places.coordinates)
 
     def __repr__(self) -> str:
-        places = self.number if self.anchors is None else len(self.anchors)
+        count = self.number if self.where is None else len(self.where)
+        places = f"Learned({count})" if self.moving else count
         return (
             f"SpaceTimeGP(space={self.space!r}, time={self.time!r}, likelihood={self.noise!r}, "
             f"places={places}, q={self.q!r}, mean={self.mean!r})"
@@ -256,6 +301,13 @@ MOST_CHOSEN = {"joint": 100, "product": 400}  # places to explain a share
 
 def _is_none(value: Any) -> bool:
     return value is None
+
+
+def _as_anchors(where: Any, *, moving: bool, learned: bool = True) -> Any:
+    """Inducing places as numbers, or, if they may move, as a hyperparameter."""
+    if where is None or not moving:
+        return where
+    return Parameter(where, "real", "place", learned=learned)
 
 
 def _given_places(places: Any, space: SpatialKernel) -> tuple[int | float | None, Any]:

@@ -113,8 +113,9 @@ class MultiOutputPosterior(MixedPosterior):
             f = np.zeros((count, len(x), len(columns)))
         else:
             processes = self._processes_at(as_key(key), x, count)
-            matrix = np.asarray(self.model.matrix())[columns]
-            f = processes @ matrix.T + self._levels_at(x, wanted)
+            matrix = self._matrix_at(x)[:, columns]
+            f = np.swapaxes(processes, 0, 1) @ np.swapaxes(matrix, 1, 2)
+            f = np.swapaxes(f, 0, 1) + self._levels_at(x, wanted)
         drawn: Float[Array, "samples points *outputs"] = on_device(
             f[..., 0] if self._single(output) else f
         )
@@ -325,9 +326,13 @@ class MultiOutputPosterior(MixedPosterior):
 
     def _covariance_at(self, x: np.ndarray) -> np.ndarray:
         """The covariance of all outputs' functions; x is measured from the origin."""
-        matrix = np.asarray(self.model.matrix())
-        covariance = matrix @ self._processes_together(x)[1] @ matrix.T
+        matrix = self._matrix_at(x)
+        covariance = matrix @ self._processes_together(x)[1] @ np.swapaxes(matrix, 1, 2)
         return (covariance + np.swapaxes(covariance, 1, 2)) / 2
+
+    def _matrix_at(self, x: np.ndarray) -> np.ndarray:
+        """The weights of the processes in each function: at each x, or one matrix for all."""
+        return np.asarray(self.model.matrix_at(on_device(x)))
 
     def _noise_at(self, points: int, extras: dict[str, Any]) -> np.ndarray:
         each = [self._extra_of(i, points, extras) for i in range(self.model.outputs)]

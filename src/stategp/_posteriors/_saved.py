@@ -23,6 +23,7 @@ from stategp._models import (
     DeepGP,
     JointGP,
     Layer,
+    Loadings,
     MultiOutputGP,
     SpaceTimeGP,
     Stack,
@@ -59,7 +60,7 @@ def allow_all() -> None:
     allow(answers=(Posterior, AdditivePosterior, MultiOutputPosterior, JointPosterior))
     allow(answers=(SpaceTimePosterior, StackedPosterior, DeepPosterior, Filter, Summary))
     allow(Parameter, GP, AdditiveGP, MultiOutputGP, JointGP, SpaceTimeGP, Layer, Stack)
-    allow(Observations, Table, StackedGP)
+    allow(Observations, Table, StackedGP, Loadings)
     allow(Summarised, Sampled, Occupied, Stretches, GaussianSums, Tallies)
     allow(Training, Group, NodeSites, Chain, FitResult, Outcome, Certificate)
     allow(chain.Sites, chain.PairMarginals, FilterState, Recent)

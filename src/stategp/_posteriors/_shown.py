@@ -32,3 +32,20 @@ class Shown(eqx.Module):
         from stategp.report import write_report
 
         write_report(self, path, **options)
+
+
+class Mapped(Shown):
+    """What is looked at as maps."""
+
+    def plot(self, **options: Any) -> Any:
+        """The figure of `plot_maps`."""
+        return self.plot_maps(**options)
+
+    def plot_maps(self, times: Any = None, **options: Any) -> Any:
+        """A figure of maps for each time: of the mean and its uncertainty, or of classes.
+
+        Options are those of `sg.plots.plot_maps`.
+        """
+        from stategp import plots
+
+        return plots.plot_maps(self, times, **options)

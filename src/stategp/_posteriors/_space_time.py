@@ -12,6 +12,7 @@ from stategp._data import relative_inputs, times_and_places
 from stategp._models import SpaceTimeGP, bare
 from stategp._posteriors._mixed import MixedPosterior
 from stategp._posteriors._pointwise import Points, by_blocks, padded
+from stategp._posteriors._shown import Mapped
 from stategp._posteriors._white import (
     mean_at,
     prior_samples,
@@ -43,7 +44,7 @@ class Map(NamedTuple):
     sd: np.ndarray
 
 
-class SpaceTimePosterior(MixedPosterior):
+class SpaceTimePosterior(Mapped, MixedPosterior):
     """The posterior of f over places and times, as chains of states at inducing places.
 
     Returned by `sg.fit` and `sg.condition` for an `sg.SpaceTimeGP`. Where predictions are asked for
@@ -111,7 +112,7 @@ class SpaceTimePosterior(MixedPosterior):
     @property
     def inducing_places(self) -> np.ndarray:
         """The inducing places, a row of coordinates for each."""
-        return np.asarray(self.model.anchors)
+        return np.asarray(self.model.where)
 
     @property
     def explained(self) -> float:
@@ -121,19 +122,6 @@ class SpaceTimePosterior(MixedPosterior):
         """
         spots, counts = np.unique(np.asarray(self.places), axis=0, return_counts=True)
         return float(1 - np.average(self._reads(spots)[2], weights=counts))
-
-    def plot(self, **options: Any) -> Any:
-        """The figure of `plot_maps`."""
-        return self.plot_maps(**options)
-
-    def plot_maps(self, times: Any = None, **options: Any) -> Any:
-        """A figure with a map of the mean for each time, and below it one of its uncertainty.
-
-        Options are those of `sg.plots.plot_maps`.
-        """
-        from stategp import plots
-
-        return plots.plot_maps(self, times, **options)
 
     # --- how -----------------------------------------------------------------------------------
 
@@ -240,7 +228,7 @@ class SpaceTimePosterior(MixedPosterior):
 def check_space_time(posterior: SpaceTimePosterior) -> None:
     """Whether the parts of a posterior that came from a file fit together."""
     model, inducing = posterior.model, np.asarray(posterior.padded_inducing)
-    places, anchors = np.asarray(posterior.places), model.anchors
+    places, anchors = np.asarray(posterior.places), model.where
     if anchors is None or anchors.ndim != 2 or not np.all(np.isfinite(np.asarray(anchors))):
         raise ValueError("it has no inducing places")
     if places.shape != (len(posterior.data), anchors.shape[1]):

@@ -10,14 +10,17 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from stategp._inference import FitResult
 from stategp._models import StackedGP
 from stategp._posteriors._prediction import Predicts
+from stategp._posteriors._shown import Mapped, Shown
+from stategp._posteriors._space_time import SpaceTimePosterior
 from stategp._runtime import as_key, on_device
 
 
-class StackedPosterior(Predicts):
+class StackedPosterior(Mapped, Predicts):
     """The posterior of an `sg.StackedGP`: its functions, independent under q.
 
     Returned by `sg.condition` and `sg.fit`. `parts` has the posterior of each function, with all
     that it can be asked; moments and samples of f have a last axis with one entry for each.
+    Fields have maps (`plot_maps`) and a report of what they say together: probabilities of classes.
     """
 
     model: StackedGP
@@ -42,6 +45,12 @@ class StackedPosterior(Predicts):
         ]
         stacked: Float[Array, "samples points latents"] = on_device(np.stack(drawn, axis=-1))
         return stacked
+
+    def plot(self, **options: Any) -> Any:
+        """The figure of `plot_maps` if the functions are fields."""
+        if isinstance(self.parts[0], SpaceTimePosterior):
+            return self.plot_maps(**options)
+        return Shown.plot(self, **options)
 
     def __repr__(self) -> str:
         lines = [f"StackedPosterior of {self.model!r}", f"  ELBO {self.elbo:.6g}"]

@@ -24,8 +24,7 @@ def root_of(covariance: np.ndarray) -> np.ndarray:
 @jax.jit
 def read_at(model: SpaceTimeGP, places: Array) -> tuple[Array, Array]:
     """What f reads of the processes at places, and the share of its variance that is left."""
-    spots = Spots(places)
-    return model.coefficients(spots), model.unexplained(spots)
+    return model.reads(Spots(places))
 
 
 @jax.jit

@@ -16,7 +16,7 @@ from stategp._story._charts import (
 )
 from stategp._story._checks import Checks, user_units
 from stategp._story._hyperparameters import Hyperparameter
-from stategp._story._maps import Maps, maps_of
+from stategp._story._maps import Layer, Maps, maps_of
 from stategp._story._panels import (
     check_panels,
     component_panels,
@@ -41,6 +41,7 @@ __all__ = [
     "Dots",
     "Fill",
     "Hyperparameter",
+    "Layer",
     "Line",
     "Maps",
     "Mark",

@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from stategp._models import AdditiveGP, DeepGP, MultiOutputGP, SpaceTimeGP
+from stategp._models import AdditiveGP, DeepGP, MultiOutputGP, SpaceTimeGP, StackedGP
 from stategp._runtime import on_device
 from stategp.kernels import Product, Sum
 from stategp.parameters import Parameter
@@ -43,9 +43,11 @@ def list_hyperparameters(model: Any, unit: str = "") -> Iterator[Hyperparameter]
             yield from _rows(kernel, [name], "")
         yield from _rows(model.mean, ["mean"], unit)
     elif isinstance(model, SpaceTimeGP):
-        yield from _rows(model.space, ["space"], "")
-        yield from _rows(model.time, ["time"], unit)
-        yield from _rows(model.mean, ["mean"], unit)
+        yield from _field(model, [], unit)
+    elif isinstance(model, StackedGP):
+        for number, part in enumerate(model.parts):
+            if isinstance(part, SpaceTimeGP):
+                yield from _field(part, [f"function {number}"], unit)
     elif isinstance(model, MultiOutputGP):
         yield from _outputs(model, unit)
         return
@@ -58,11 +60,18 @@ def list_hyperparameters(model: Any, unit: str = "") -> Iterator[Hyperparameter]
     yield from _rows(model.likelihood, ["likelihood"], unit)
 
 
+def _field(model: SpaceTimeGP, where: list[str], unit: str) -> Iterator[Hyperparameter]:
+    yield from _rows(model.space, [*where, "space"], "")
+    yield from _rows(model.time, [*where, "time"], unit)
+    yield from _rows(model.mean, [*where, "mean"], unit)
+
+
 def _outputs(model: MultiOutputGP, unit: str) -> Iterator[Hyperparameter]:
     """Those of each output, and of the processes that they share."""
     if model.mixing is not None:
         for number, kernel in enumerate(model.kernels[: model.shared]):
             yield from _rows(kernel, [f"process {number + 1}"], unit)
+    if isinstance(model.mixing, Parameter):
         for name, row in zip(model.function_names, np.asarray(model.mixing.value), strict=True):
             shares = dataclasses.replace(model.mixing, value=on_device(row), prior=None)
             yield from _rows(shares, [name], unit, "mixing")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stategp._arguments import whole_number
-from stategp._posteriors import Points, SpaceTimePosterior, marginals_at
+from stategp._posteriors import SpaceTimePosterior, StackedPosterior, marginals_at
 
 _PANELS = 6  # maps, unless times are given
 _FRAMES, _FINENESS = 24, 48  # of a report: times to look through, points along a side
@@ -13,76 +13,103 @@ _MARGIN = 0.03  # around the places of the data, as a share of their extent
 Axis2 = tuple[str, np.ndarray]
 
 
+class Layer(NamedTuple):
+    """One quantity on a grid: a map for each time, or one of time against place."""
+
+    key: str  # among the layers: "mean", "sd", "class0", …
+    name: str
+    values: np.ndarray  # map, up, across
+    ends: tuple[float, float] | None = None  # of its scale; None: its lowest and highest value
+
+    @property
+    def uncertainty(self) -> bool:
+        """Whether large values say that little is known."""
+        return self.key == "sd"
+
+
 class Maps(NamedTuple):
-    """Mean and standard deviation on a grid: one for each time, or one of time against place."""
+    """What is shown on a grid: mean and standard deviation, or the probability of each class."""
 
     across: Axis2  # the name and the values of the horizontal axis
     up: Axis2
     titles: tuple[str, ...]
-    mean: np.ndarray  # map, up, across
-    sd: np.ndarray
+    layers: tuple[Layer, ...]
     dots: tuple[np.ndarray, ...]  # where there were observations, for each map
-    what: str
 
 
 def maps_of(
     posterior: Any,
     times: Any = None,
     *,
-    of: str = "f",
+    of: str | None = None,
     resolution: Any = 60,
 ) -> Maps:
     """Maps over the extent of the data.
 
     Fields over a plane or the Earth have a map for each of the times, by default six between the
     first and the last. A field over a line has one map, of time against place, between the first
-    and the last of the times. `of="y"` shows what would be observed instead of f.
+    and the last of the times. `of="y"` shows what would be observed instead of f. Of fields
+    that one likelihood reads there are maps of what would be observed only: the probability of each
+    class, or mean and standard deviation.
 
     >>> import numpy as np, stategp as sg
     >>> times, places = np.arange(10.0), [[0.0], [1.0], [2.0]]
     >>> model = sg.SpaceTimeGP(sg.spatial.Matern32(), sg.kernels.Matern32())
     >>> posterior = sg.condition(model, (times, places), np.outer(np.sin(times), [1, 2, 3]))
-    >>> maps_of(posterior, resolution=20).mean.shape
-    (1, 20, 20)
+    >>> [(layer.name, layer.values.shape) for layer in maps_of(posterior, resolution=20).layers]
+    [('mean of f', (1, 20, 20)), ('standard deviation of f', (1, 20, 20))]
     """
-    if not isinstance(posterior, SpaceTimePosterior):
+    stacked = isinstance(posterior, StackedPosterior)
+    field = posterior.parts[0] if stacked else posterior
+    if not isinstance(field, SpaceTimePosterior):
         raise ValueError(
-            "maps are for the posterior of an sg.SpaceTimeGP, got a "
+            "maps are for the posterior of an sg.SpaceTimeGP, or of an sg.StackedGP of them, got a "
             f"{type(posterior).__name__}; sg.plots.plot draws others"
         )
+    of = of or ("y" if stacked else "f")
     if of not in ("f", "y"):
         raise ValueError(f"of must be 'f' (the function) or 'y' (observations), got {of!r}")
+    if stacked and of == "f":
+        raise ValueError(
+            "each function of an sg.StackedGP has maps of its own: posterior.parts[0].plot_maps()"
+        )
     size = whole_number("resolution", resolution, least=2)
-    dimensions = posterior.inducing_places.shape[1]
+    dimensions = field.inducing_places.shape[1]
     if dimensions > 2:
         raise ValueError(
             "maps are for places with one or two coordinates; posterior.map(times, places) gives "
             "the numbers for any others"
         )
-    wanted = _times(posterior, times, size if dimensions == 1 else _PANELS, dimensions == 1)
-    names = posterior.model.names(dimensions)
-    places = np.asarray(posterior.places)
+    wanted = _times(field, times, size if dimensions == 1 else _PANELS, dimensions == 1)
+    names = field.model.names(dimensions)
+    places = np.asarray(field.places)
     if dimensions == 1:
         line = _between(places[:, 0], size)
-        mean, sd = _values(posterior, wanted, line[:, None], of)
-        when = np.asarray(posterior.data.x) + posterior.data.origin
+        layers = tuple(
+            layer._replace(values=layer.values.T[None])
+            for layer in _layers(posterior, wanted, line[:, None], of)
+        )
+        when = np.asarray(field.data.x) + field.data.origin
         seen = np.column_stack([when, places[:, 0]])
-        axes = (names[0], wanted), (names[1], line)
-        return Maps(*axes, ("",), mean.T[None], sd.T[None], (seen,), of)
+        return Maps((names[0], wanted), (names[1], line), ("",), layers, (seen,))
     across, up = (_between(column, size) for column in places.T)
     grid = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
-    mean, sd = (v.reshape(-1, size, size) for v in _values(posterior, wanted, grid, of))
+    layers = tuple(
+        layer._replace(values=layer.values.reshape(-1, size, size))
+        for layer in _layers(posterior, wanted, grid, of)
+    )
     titles = tuple(f"{names[0]} {time:.6g}" for time in wanted)
     dots = tuple(np.unique(places, axis=0) for _ in wanted)
-    return Maps((names[1], across), (names[2], up), titles, mean, sd, dots, of)
+    return Maps((names[1], across), (names[2], up), titles, layers, dots)
 
 
-def report_maps(posterior: SpaceTimePosterior, times: Any = None) -> Maps | None:
+def report_maps(posterior: Any, times: Any = None) -> Maps | None:
     """Maps to look through one after the other; None for places with three coordinates."""
-    if posterior.inducing_places.shape[1] > 2:
+    field = posterior.parts[0] if isinstance(posterior, StackedPosterior) else posterior
+    if field.inducing_places.shape[1] > 2:
         return None
     if times is None:
-        times = _times(posterior, None, _FRAMES, False)
+        times = _times(field, None, _FRAMES, False)
     return maps_of(posterior, times, resolution=_FINENESS)
 
 
@@ -101,14 +128,22 @@ def _between(column: np.ndarray, count: int) -> np.ndarray:
     return np.linspace(column.min() - room, column.max() + room, count)
 
 
-def _values(
-    posterior: Any, times: np.ndarray, places: np.ndarray, of: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """A row for each time and a column for each place."""
+def _layers(posterior: Any, times: np.ndarray, places: np.ndarray, of: str) -> tuple[Layer, ...]:
+    """Values with a row for each time and a column for each place."""
     if of == "f":
         seen = posterior.map(times, places)
-        return seen.mean, seen.sd
+        return _two_moments(seen.mean, seen.sd, of)
     rows = np.repeat(times, len(places)), np.tile(places, (len(times), 1))
-    moments: tuple[Points, Points] = marginals_at(posterior, rows).moments()
-    mean, variance = (np.asarray(v).reshape(len(times), -1) for v in moments)
-    return mean, np.sqrt(variance)
+    there = marginals_at(posterior, rows)
+    likelihood, shape = posterior.model.likelihood, (len(times), len(places))
+    if likelihood.latents > 1 and likelihood.outcomes is not None:
+        return tuple(
+            Layer(f"class{number}", f"probability of {number}", share.reshape(shape), (0.0, 1.0))
+            for number, share in enumerate(np.asarray(there.probabilities()).T)
+        )
+    mean, variance = (np.asarray(part).reshape(shape) for part in there.moments())
+    return _two_moments(mean, np.sqrt(variance), of)
+
+
+def _two_moments(mean: np.ndarray, sd: np.ndarray, of: str) -> tuple[Layer, ...]:
+    return Layer("mean", f"mean of {of}", mean), Layer("sd", f"standard deviation of {of}", sd)

@@ -12,12 +12,13 @@ from stategp._posteriors import (
     JointPosterior,
     MultiOutputPosterior,
     SpaceTimePosterior,
+    StackedPosterior,
 )
 from stategp._story._account import Account, account
 from stategp._story._charts import Axis, Fill, Line, Panel, Rug, interval_name
 from stategp._story._maps import Maps, report_maps
 from stategp._story._outputs import function_panels, output_panels
-from stategp._story._places import place_panels
+from stategp._story._places import outcome_panels, place_panels
 from stategp._story._seasons import cycle_of, plan_season
 from stategp._story._story import Band
 
@@ -72,7 +73,7 @@ def portray(
         raise ValueError(f"level must lie between 0 and 1, such as 0.95; got {level!r}")
     if until is not None and not isinstance(posterior, MultiOutputPosterior | JointPosterior):
         raise ValueError("until is for posteriors along one input, which have forecasts")
-    if times is not None and not isinstance(posterior, SpaceTimePosterior):
+    if times is not None and not isinstance(posterior, SpaceTimePosterior | StackedPosterior):
         raise ValueError("times are those of maps, which only fields over space and time have")
     lead, maps = "", None
     if isinstance(posterior, MultiOutputPosterior):
@@ -101,6 +102,15 @@ def portray(
             f"with {interval_name(level)}s."
         )
         lead = f" at {_distinct(posterior.places)} places and {_distinct(posterior.data.x)} times"
+    elif isinstance(posterior, StackedPosterior):
+        panels, maps = outcome_panels(posterior, float(level)), report_maps(posterior, times)
+        field = posterior.parts[0]
+        observations = field.data.observed
+        name = "Fields that one likelihood reads"
+        chances = posterior.model.likelihood.outcomes is not None
+        what = "Probabilities" if chances else f"Mean and {interval_name(level)} of observations"
+        about = f"{what} along time at some of the inducing places of the first function."
+        lead = f" at {_distinct(field.places)} places and {_distinct(field.data.x)} times"
     elif isinstance(posterior, AdditivePosterior):
         panels = _effects(posterior, float(level))
         observations = posterior.observations

@@ -7,6 +7,7 @@ from stategp._posteriors import (
     DeepPosterior,
     MixedPosterior,
     Posterior,
+    SpaceTimePosterior,
     StackedPosterior,
 )
 from stategp._story._portrait import Portrait, portray
@@ -27,9 +28,11 @@ def recount(posterior: Any, options: dict[str, Any]) -> Story | Portrait:
     if isinstance(posterior, AdditivePosterior | MixedPosterior | DeepPosterior):
         return portray(posterior, **options)
     if isinstance(posterior, StackedPosterior):
+        if isinstance(posterior.parts[0], SpaceTimePosterior):
+            return portray(posterior, **options)
         raise ValueError(
-            "pictures and reports of an sg.StackedGP are those of each of its functions: "
-            "posterior.parts[0].plot()"
+            "pictures and reports of an sg.StackedGP of additive models are those of each of its "
+            "functions: posterior.parts[0].plot()"
         )
     story = getattr(posterior, "story", None)
     if callable(story):  # that of a Forecaster, which knows its dates

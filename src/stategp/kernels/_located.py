@@ -46,8 +46,8 @@ class Located(Kernel):
         raise ValueError(
             f"{type(self).__name__} kernels depend on where they are, and this needs one that is "
             "the same everywhere. They can be fitted with sg.fit and sg.condition, in an sg.GP, an "
-            "sg.MultiOutputGP or an sg.JointGP; for covariances, call the kernel with two arrays "
-            "of inputs"
+            "sg.MultiOutputGP, an sg.JointGP or, over time, an sg.SpaceTimeGP; for covariances, "
+            "call the kernel with two arrays of inputs"
         )
 
 

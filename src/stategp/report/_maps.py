@@ -9,7 +9,7 @@ import json
 
 import numpy as np
 
-from stategp._story import Maps
+from stategp._story import Layer, Maps
 from stategp.report._svg import round_ticks
 from stategp.report._text import escape, number
 
@@ -21,13 +21,12 @@ _COLOURS = {
     "mean": "440154 472d7b 3b528b 2c728e 21918c 28ae80 5ec962 addc30 fde725",
     "sd": "000004 1c1044 4f127b 812581 b5367a e55964 fb8761 fec287 fcfdbf",
 }
-_NAMES = {"mean": "mean", "sd": "standard deviation"}
 
 
 def map_section(maps: Maps) -> str:
     """The section with the maps: a slider if there are several times."""
-    several = len(maps.mean) > 1
-    figures = "".join(_figure(maps, which) for which in _NAMES)
+    several = len(maps.layers[0].values) > 1
+    figures = "".join(_figure(maps, layer) for layer in maps.layers)
     return (
         '<section aria-labelledby="maps-heading"><div class="bar"><h2 id="maps-heading">Maps</h2>'
         f"{_slider(maps) if several else ''}</div>"
@@ -41,25 +40,29 @@ def map_section(maps: Maps) -> str:
 def carried_maps(maps: Maps) -> str:
     """The numbers as JSON that may stand inside a script element."""
     content = {
-        "size": maps.mean.shape[:0:-1],
+        "size": maps.layers[0].values.shape[:0:-1],
         "titles": maps.titles,
-        "colours": {which: text.split() for which, text in _COLOURS.items()},
-        "mean": _bytes(maps.mean),
-        "sd": _bytes(maps.sd),
-    }
+        "colours": {layer.key: _colours(layer) for layer in maps.layers},
+    } | {layer.key: _bytes(layer) for layer in maps.layers}
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _bytes(values: np.ndarray) -> str:
+def _bytes(layer: Layer) -> str:
     """256 steps from the lowest to the highest value of all maps."""
-    low, high = _range(values)
-    steps = np.rint(255 * (values - low) / (high - low)).astype(np.uint8)
+    low, high = _range(layer)
+    steps = np.rint(255 * np.clip((layer.values - low) / (high - low), 0, 1)).astype(np.uint8)
     return base64.b64encode(steps.tobytes()).decode("ascii")
 
 
-def _range(values: np.ndarray) -> tuple[float, float]:
-    low, high = float(values.min()), float(values.max())
+def _colours(layer: Layer) -> list[str]:
+    return _COLOURS["sd" if layer.uncertainty else "mean"].split()
+
+
+def _range(layer: Layer) -> tuple[float, float]:
+    if layer.ends is not None:
+        return layer.ends
+    low, high = float(layer.values.min()), float(layer.values.max())
     room = 0.5 * (abs(low) or 1.0) if high - low <= 1e-12 * max(abs(low), abs(high)) else 0.0
     return low - room, high + room
 
@@ -71,7 +74,7 @@ def _about(maps: Maps) -> str:
     if len(maps.titles) == 1:
         return f"At {escape(maps.titles[0])}. {dots}"
     way = "Move the slider (arrow keys do so as well), or choose a map below."
-    return f"{way} {dots} Both scales hold for all times."
+    return f"{way} {dots} The scales hold for all times."
 
 
 def _slider(maps: Maps) -> str:
@@ -85,18 +88,20 @@ def _slider(maps: Maps) -> str:
 
 
 def _thumbnails(maps: Maps) -> str:
+    first = maps.layers[0]
     chosen = np.unique(np.linspace(0, len(maps.titles) - 1, _SMALL).round().astype(int))
     buttons = "".join(
-        f'<button type="button" data-map="{at}"><canvas data-field="mean" data-at="{at}" '
+        f'<button type="button" data-map="{at}"><canvas data-field="{first.key}" data-at="{at}" '
         f'aria-hidden="true"></canvas>{escape(maps.titles[at])}</button>'
         for at in chosen
     )
-    return f'<div class="small-maps" role="group" aria-label="Means at some times">{buttons}</div>'
+    label = escape(f"{first.name} at some times".capitalize())
+    return f'<div class="small-maps" role="group" aria-label="{label}">{buttons}</div>'
 
 
-def _figure(maps: Maps, which: str) -> str:
-    title = f"{_NAMES[which].capitalize()} of {maps.what}"
-    low, high = _range(getattr(maps, which))
+def _figure(maps: Maps, layer: Layer) -> str:
+    title = layer.name.capitalize()
+    low, high = _range(layer)
     spoken = f"{title}, from {number(low)} to {number(high)}"
     wide = _WIDTH - _LEFT - _RIGHT
     spans = [float(np.ptp(axis[1])) or 1.0 for axis in (maps.across, maps.up)]
@@ -109,10 +114,10 @@ def _figure(maps: Maps, which: str) -> str:
             ("width", wide / _WIDTH), ("height", tall / height),
         ]
     )  # fmt: skip
-    inside = _axes(maps, wide, tall) + _dots(maps, wide, tall) + _scale(which, low, high, tall)
+    inside = _axes(maps, wide, tall) + _dots(maps, wide, tall) + _scale(layer, low, high, tall)
     return (
         f"<figure><figcaption>{escape(title)}</figcaption>"
-        f'<div class="map"><canvas data-field="{which}" style="{place}" role="img" '
+        f'<div class="map"><canvas data-field="{layer.key}" style="{place}" role="img" '
         f'aria-label="{escape(spoken)}"></canvas>'
         f'<svg viewBox="0 0 {_WIDTH} {height}" aria-hidden="true">{inside}</svg></div></figure>'
     )
@@ -148,9 +153,9 @@ def _dots(maps: Maps, wide: int, tall: int) -> str:
     return f'<path class="seen" d="{path}"/>'
 
 
-def _scale(which: str, low: float, high: float, tall: int) -> str:
+def _scale(layer: Layer, low: float, high: float, tall: int) -> str:
     """The colours beside the map, with round values."""
-    colours = _COLOURS[which].split()
+    colours = _colours(layer)
     stops = "".join(
         f'<stop offset="{at / (len(colours) - 1):.3f}" stop-color="#{colour}"/>'
         for at, colour in enumerate(colours)
@@ -162,7 +167,7 @@ def _scale(which: str, low: float, high: float, tall: int) -> str:
         for value, text in round_ticks(low, high)
     )
     return (
-        f'<defs><linearGradient id="colours-{which}" x1="0" y1="1" x2="0" y2="0">{stops}'
+        f'<defs><linearGradient id="colours-{layer.key}" x1="0" y1="1" x2="0" y2="0">{stops}'
         f'</linearGradient></defs><rect x="{left}" y="{_TOP}" width="12" height="{tall}" '
-        f'fill="url(#colours-{which})"/>{words}'
+        f'fill="url(#colours-{layer.key})"/>{words}'
     )

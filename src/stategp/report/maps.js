@@ -3,7 +3,7 @@ const field = JSON.parse(document.getElementById("maps").textContent);
 const [across, up] = field.size;
 const steps = {};
 const colours = {};
-for (const which of ["mean", "sd"]) {
+for (const which of Object.keys(field.colours)) {
   steps[which] = Uint8Array.from(atob(field[which]), (letter) => letter.charCodeAt(0));
   const anchors = field.colours[which].map((text) => [0, 2, 4].map((at) => parseInt(text.slice(at, at + 2), 16)));
   colours[which] = Array.from({ length: 256 }, (_, step) => {

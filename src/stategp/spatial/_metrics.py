@@ -29,10 +29,12 @@ def distances(places: Any, others: Any, metric: str = "euclidean") -> Float[Arra
     left, right = (jnp.asarray(p, dtype=float) for p in (places, others))
     if metric == "euclidean":
         return safe_root(jnp.sum((left[:, None] - right[None]) ** 2, axis=-1))
-    half_chord = safe_root(haversine(left, right))
+    square = haversine(left, right)
+    half_chord = safe_root(square)
     if metric == "chordal":
         return 2 * EARTH * half_chord
-    return 2 * EARTH * jnp.arcsin(jnp.minimum(half_chord, 1.0))
+    # An arcsine would have no derivative at the place on the other side of the Earth.
+    return 2 * EARTH * jnp.arctan2(half_chord, safe_root(1 - square))
 
 
 def haversine(left: Any, right: Any) -> Float[Array, "n m"]:
