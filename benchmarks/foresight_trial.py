@@ -27,7 +27,7 @@ from benchmarks.change_trials import part, scored
 from benchmarks.forecast_series import GROUPS, read_m4, read_series
 from benchmarks.forecast_trials import BEFORE_THE_END, setting
 from stategp._forecasting._averages import average_of
-from stategp._forecasting._choosing import weigh
+from stategp._forecasting._choosing import Standing, weigh
 from stategp._forecasting._foresight import missed_by
 from stategp._forecasting._learning import learn
 
@@ -47,16 +47,18 @@ def compared(group, y, future):
     learned = [[learn(models[0], series)] for models in scales]
     best = int(np.argmax([some[0].evidence for some in learned]))
     learned[best] += [learn(other, series) for other in scales[best][1:]]
-    evidences = [[one.evidence for one in some] for some in learned]
-    misses = [[missed_by(one, series) for one in some] for some in learned]
+    evident = [[Standing(one.evidence) for one in some] for some in learned]
+    missing = [
+        [Standing(one.evidence, 1.0, missed_by(one, series)) for one in some] for some in learned
+    ]
     parts = [[part(one, series, here.ahead) for one in some] for some in learned]
 
-    def score(misses):
-        weights = weigh(evidences, misses, best)
+    def score(standings):
+        weights = weigh(standings, best)
         average = average_of(parts[s][n]._replace(weight=w) for w, s, n in weights)
         return dict(zip(SCORES, scored(group, average, y, future), strict=True))
 
-    return dict(zip(WAYS, (score(None), score(misses)), strict=True))
+    return dict(zip(WAYS, (score(evident), score(missing)), strict=True))
 
 
 def run(options):

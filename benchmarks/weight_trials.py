@@ -45,8 +45,8 @@ def trial_of_weights(group, here, y, future):
             for number, scale in enumerate(ordered)
         ]
         with mock.patch.object(_choosing, "_KEPT", way.kept):
-            evidences = [[one.evidence for one in scale] for scale in used]
-            weights = _choosing.weigh(evidences, None, best)
+            standings = [[_choosing.Standing(one.evidence) for one in scale] for scale in used]
+            weights = _choosing.weigh(standings, best)
         parts = [
             part(used[scale][place], series, here.ahead)._replace(weight=weight)
             for weight, scale, place in weights

@@ -12,7 +12,7 @@ import stategp as sg
 from stategp._forecasting._averages import Average, Part
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._candidates import Outline
-from stategp._forecasting._choosing import weigh
+from stategp._forecasting._choosing import Standing, weigh
 from stategp._forecasting._foresight import AHEAD, foreseen, mean_miss
 from stategp._forecasting._instants import read_times
 from stategp._forecasting._learning import Series
@@ -157,23 +157,25 @@ def test_every_door_tells_the_same(monthly, tmp_path) -> None:
 
 
 def test_models_of_the_likelier_scale_come_first() -> None:
-    """Of two scales the other keeps a third; of the rest all models share one half."""
-    found = weigh([[-3.0], [0.0, -1.0]], None, best=1)
-    assert [(scale, number) for _, scale, number in found] == [(1, 0), (1, 1), (0, 0)]
-    likelier = 1 / (1 + np.exp(-1.0))
+    """Of two scales the other keeps a third; within one a tenth of the log evidence counts."""
+    found = weigh([[Standing(-3.0)], [Standing(0.0), Standing(-5.0)]], best=1)
+    weights = {(scale, number): weight for weight, scale, number in found}
     share = 2 / 3 - 1 / 3 / (1 + np.exp(3.0))
-    expected = [share * (0.25 + likelier / 2), share * (0.75 - likelier / 2), 1 - share]
-    np.testing.assert_allclose([weight for weight, _, _ in found], expected)
+    assert weights[0, 0] == pytest.approx(1 - share)
+    assert weights[1, 1] / weights[1, 0] == pytest.approx(np.exp(-0.5))
+    assert [scale for _, scale, _ in found] == [1, 1, 0]
 
 
 def test_models_that_would_have_missed_by_less_have_more_weight() -> None:
     """Half as much again and a weight 1.5⁻⁸ times as large; twice as much, and none."""
-    found = weigh([[-3.0, -5.0], [0.0]], [[2.0, 3.0], [4.0]], best=1)
+    missed = [[2.0, 3.0], [4.0]]
+    found = weigh([[Standing(-3.0, missed=one) for one in some] for some in missed], best=1)
     assert [(scale, number) for _, scale, number in found] == [(0, 0), (0, 1)]
     np.testing.assert_allclose(found[1][0] / found[0][0], 1.5**-8)
     assert found[0][0] + found[1][0] == pytest.approx(1.0)
-    unknown = weigh([[-3.0], [0.0, -1.0]], [[np.nan], [1.0, 1.0]], best=1)
-    assert unknown == weigh([[-3.0], [0.0, -1.0]], None, best=1)
+    evident = [[Standing(-3.0)], [Standing(0.0), Standing(-1.0)]]
+    unknown = [evident[0], [one._replace(missed=1.0) for one in evident[1]]]
+    assert weigh(unknown, best=1) == weigh(evident, best=1)
 
 
 def test_what_a_model_would_have_forecast_is_what_it_forecasts_from_there() -> None:
@@ -206,7 +208,7 @@ def test_what_a_model_would_have_forecast_is_what_it_forecasts_from_there() -> N
 
 def test_a_search_goes_on_from_what_was_learned_before() -> None:
     series = Series.of(np.arange(30.0), np.sin(np.arange(30.0)), None, dates=False, robust=True)
-    (first, _), *_ = series.candidates()
+    (first, *_), *_ = series.candidates()
 
     def doubled(one: Parameter) -> Parameter:
         return dataclasses.replace(one, value=2 * one.value) if one.learned else one

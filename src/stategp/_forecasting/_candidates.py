@@ -5,7 +5,7 @@ a change over one step, so that they mean the same for every series.
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from stategp.likelihoods import Gaussian, Likelihood
 from stategp.means import Constant, Mean
 from stategp.parameters import Parameter, all_parameters, fixed, map_parameters, parameter
 from stategp.priors import LogNormal
+
+Pace = Literal["hours", "days", "months"]
 
 _CLOCK = ("daily", "weekly")  # these follow the clock and repeat more exactly than years do
 _LONG = 20  # steps in a season from which on not all harmonics get states of their own
@@ -87,10 +89,14 @@ class Outline:
         return max(clock, key=lambda season: season.period, default=None)
 
     @property
-    def days_and_weeks(self) -> bool:
-        """Whether slopes come and go: a season of the clock, or a long one, and no pattern."""
-        found = any(season.long or season.name in _CLOCK for season in self.seasons)
-        return found and self.pattern is None
+    def pace(self) -> Pace:
+        """What trends depend on: "hours", of which a day or a week is a long season, "days" and
+        weeks, or "months", and whatever has no season or a short one.
+        """
+        if self.pattern is not None:
+            return "hours"
+        clock = any(season.long or season.name in _CLOCK for season in self.seasons)
+        return "days" if clock else "months"
 
 
 class Candidate(NamedTuple):
@@ -103,6 +109,12 @@ class Candidate(NamedTuple):
     mean: Mean
     fitted: np.ndarray  # the mean at the observations
     spent: float  # how many numbers it took from the data
+    pace: Pace
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether it is fitted on both scales, also where it is not the first kind of trend."""
+        return self.pace == "months"
 
     @property
     def model(self) -> GP:
@@ -141,7 +153,7 @@ def candidates(
             mean, fitted, spent = exact_pattern(x, values, season.period, most)
         change = typical_change(values - fitted, outline)
         noise = Gaussian(variance=_near(0.3 * change**2, 1.5))
-        about = (noise if likelihood is None else likelihood, mean, fitted, spent)
+        about = (noise if likelihood is None else likelihood, mean, fitted, spent, outline.pace)
         seasons = _seasons(outline, change)
         # Nothing but zeros would leave a level that is vague at minus infinity.
         near = _WIDE * float(np.var(values) + change**2)
@@ -204,7 +216,7 @@ def _trends(outline: Outline, change: float, most: float) -> dict[str, dict[str,
     def short() -> Kernel:
         return Matern12(variance=_near(0.5 * change**2, 1.5), lengthscale=_near(3.0 * step, 1.0))
 
-    if outline.pattern is not None:
+    if outline.pace == "hours":
         smooth = Matern32(variance=_near(0.5 * change**2, 1.5), lengthscale=_near(3 * step, 1.0))
         return {
             "a slope that changes, and rough deviations": {
@@ -212,7 +224,7 @@ def _trends(outline: Outline, change: float, most: float) -> dict[str, dict[str,
             },
             "a level that changes, and smooth deviations": {"level": level(start), "short": smooth},
         }  # fmt: skip
-    if not outline.days_and_weeks:
+    if outline.pace == "months":
         far = 10 * outline.span  # over which slopes are forgotten
         rate = np.sqrt(3) / far
         wandering = Matern32(
@@ -224,6 +236,7 @@ def _trends(outline: Outline, change: float, most: float) -> dict[str, dict[str,
                 "level": level(),
             },
             "a level that changes, and a slope": {"trend": line(0.15), "level": level()},
+            "a level that changes, and deviations": {"level": level(start), "short": short()},
         }
     rate = 1 / (26 * step)
     damped = DampedTrend(

@@ -1,6 +1,8 @@
 """The default forecaster: candidate models are fitted, and weighed by how well they forecast."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,7 +24,7 @@ _EXPECTED = 10.0  # observations that what a model expects counts as, beside the
 _LARGEST = 4.0  # scores beyond which an error counts no more
 _NEGLIGIBLE = 0.01  # a weight
 _KEPT = 1 / 3  # weight of the scale that is less likely
-_SHARED = 0.5  # of the weight within a scale, which all of its models share
+_COUNTED = 0.1  # of the logarithm of how likely models of a scale make the data
 _SHARPNESS = 8.0  # weights fall with that power of the errors of forecasts
 _ESTIMATED = 3.0  # relative growth of variances over a distance as long as the data
 
@@ -73,47 +75,58 @@ def _after(seen: np.ndarray, lately: float, beyond: np.ndarray) -> np.ndarray:
     return np.where(beyond > 0, variance, 1.0)
 
 
-def weigh(
-    evidences: list[list[float]], misses: list[list[float]] | None, best: int
-) -> list[tuple[float, int, int]]:
+class Standing(NamedTuple):
+    """What speaks for a model."""
+
+    evidence: float
+    missed: float = math.nan  # by how much its forecasts would have missed the latest observations
+
+
+def standing(candidate: Candidate, evidence: float, missed: Callable[[], float]) -> Standing:
+    """For days and weeks errors of forecasts count, for others how likely models make the data."""
+    if candidate.pace == "days":
+        return Standing(evidence, missed=missed())
+    return Standing(evidence)
+
+
+def weigh(standings: list[list[Standing]], best: int) -> list[tuple[float, int, int]]:
     """The weights of models that matter, with the numbers of scale and model.
 
-    They follow from how much forecasts would have missed the latest observations, if that is given
-    and known of all models. The scale with more weight comes first, and within it the largest.
+    They follow from how much forecasts would have missed the latest observations, if that is known
+    of all models. The scale with more weight comes first, and within it the largest.
     """
-    known = [miss for scale in misses or [] for miss in scale]
-    if misses and np.all(np.isfinite(known)) and min(known) > 0:
-        shares = [(np.array(scale) / min(known)) ** -_SHARPNESS for scale in misses]
+    misses = [one.missed for some in standings for one in some]
+    if np.all(np.isfinite(misses)) and min(misses) > 0:
+        weights = [[(one.missed / min(misses)) ** -_SHARPNESS for one in s] for s in standings]
     else:
-        shares = _by_evidence(evidences, best)
-    total = sum(float(share.sum()) for share in shares)
-    found = [
-        (float(weight) / total, scale, number)
-        for scale, share in enumerate(shares)
-        for number, weight in enumerate(share)
+        weights = [list(some) for some in _by_evidence(standings, best)]
+    sums = [sum(some) for some in weights]
+    kept = [
+        (float(weight) / sum(sums), scale, number)
+        for scale, some in enumerate(weights)
+        for number, weight in enumerate(some)
+        if weight > _NEGLIGIBLE * sum(sums)
     ]
-    kept = [each for each in found if each[0] > _NEGLIGIBLE]
-    left = sum(weight for weight, _, _ in kept)
-    heavier = int(np.argmax([share.sum() for share in shares]))
+    left, heavier = sum(weight for weight, _, _ in kept), int(np.argmax(sums))
     ordered = sorted(kept, key=lambda each: (each[1] != heavier, -each[0]))
     return [(weight / left, scale, number) for weight, scale, number in ordered]
 
 
-def _by_evidence(evidences: list[list[float]], best: int) -> list[np.ndarray]:
-    """Within each scale, models have weights by how likely they make the data.
+def _by_evidence(standings: list[list[Standing]], best: int) -> list[np.ndarray]:
+    """Models have weights by a low power of how likely they make the data.
 
-    Between the two that would decide too much: which errors grow with the level is one thing, how
-    large the next ones are another. So the other scale keeps a share.
+    More would decide too much, also between the scales: which errors grow with the level is one
+    thing, how large the next ones are another. So the other scale keeps a share.
     """
     share = 1.0
-    if len(evidences) == 2:
-        ahead = evidences[best][0] - evidences[1 - best][0]
+    if len(standings) == 2:
+        ahead = standings[best][0].evidence - standings[1 - best][0].evidence
         share = 1 - _KEPT - (1 - 2 * _KEPT) / (1 + math.exp(min(ahead, 700.0)))
     found = []
-    for scale, evidence in enumerate(evidences):
-        shares = np.exp(np.array(evidence) - max(evidence))
-        shares = _SHARED / len(shares) + (1 - _SHARED) * shares / shares.sum()
-        found.append(shares * ((share if scale == best else 1 - share) / shares.sum()))
+    for scale, some in enumerate(standings):
+        evidence = np.array([one.evidence for one in some])
+        weights = np.exp(_COUNTED * (evidence - evidence.max()))
+        found.append(weights * ((share if scale == best else 1 - share) / weights.sum()))
     return found
 
 
@@ -122,10 +135,10 @@ def choose(
 ) -> tuple[tuple[Choice, ...], Series]:
     """The models that matter, those of the scale with more weight first, and the series as seen.
 
-    Of y and of log y the first kind of trend is fitted, of the one that makes the data likelier the
-    others too. Where the likelier of the first two finds outliers, all is repeated with little
-    weight on them. Where the level changes suddenly, models that know of it are tried. Options are
-    those of every search for hyperparameters.
+    Of y and of log y the first kind of trend is fitted, of the one that makes the data likelier
+    (for months of both) the others too. Where the likelier of the first two finds outliers, all is
+    repeated with little weight on them. Where the level changes suddenly, models that know of it
+    are tried. Options are those of every search for hyperparameters.
     """
 
     def search(candidate: Candidate, series: Series, before: Learned | None = None) -> Learned:
@@ -158,13 +171,15 @@ def choose(
                 [knowing if at == best else search(scale[0], series, again(scale[0].scale))]
                 for at, scale in enumerate(scales)
             ]
-    fitted[best] += [search(other, series) for other in scales[best][1:]]
+    for number, some in enumerate(scales):
+        if number == best or some[0].everywhere:
+            fitted[number] += [search(other, series) for other in some[1:]]
     chosen = []
-    evidences = [[one.evidence for one in some] for some in fitted]
-    misses = None
-    if series.outline.days_and_weeks:
-        misses = [[missed_by(one, series) for one in some] for some in fitted]
-    for weight, number, place in weigh(evidences, misses, best):
+    standings = [
+        [standing(one.candidate, one.evidence, partial(missed_by, one, series)) for one in some]
+        for some in fitted
+    ]
+    for weight, number, place in weigh(standings, best):
         model = fitted[number][place]
         about, scale = model.candidate, model.candidate.scale
         chosen.append(

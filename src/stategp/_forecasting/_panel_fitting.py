@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import warnings
+from functools import partial
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ from stategp._fitting import (
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._candidates import Candidate
 from stategp._forecasting._changes import with_changes
-from stategp._forecasting._choosing import lately, weigh
+from stategp._forecasting._choosing import lately, standing, weigh
 from stategp._forecasting._defaults import refuse_durations
 from stategp._forecasting._foresight import mean_miss
 from stategp._forecasting._learning import LEARNING, Series, left_out
@@ -61,7 +62,6 @@ class Entry:
             and self.series.surprised(self.expected, self.scores) is not self.series
         )
 
-    @property
     def missed(self) -> float:
         """By how much its forecasts miss the next observations, on average."""
         template, values = self.learned.template, self.learned.values
@@ -221,7 +221,7 @@ class PanelFit:
     # --- models that are compared -------------------------------------------------------------
 
     def _compare(self, numbers: list[int]) -> set[int]:
-        """The first model of y and of log y for all series, then the others of the better one.
+        """The first model of y and of log y for all series, then the others, as `choose` does.
 
         Series that have outliers, on sight or by the better of the first models, or sudden changes
         need more turns and are left to be fitted one by one. The numbers of the others are
@@ -245,9 +245,11 @@ class PanelFit:
             self._score(list(best.values()))
             best = {n: e for n, e in best.items() if not e.surprised}
         others = [
-            Entry(number, entry.series, entry.scale, candidate)
+            Entry(number, entry.series, scale, candidate)
             for number, entry in best.items()
-            for candidate in entry.series.candidates()[entry.scale][1:]
+            for scale, some in enumerate(entry.series.candidates())
+            for candidate in some[1:]
+            if scale == entry.scale or candidate.everywhere
         ]
         self._learn_entries(others)
         by_number: dict[int, list[Entry]] = {number: [] for number in best}
@@ -320,14 +322,14 @@ class PanelFit:
         scales: list[list[Entry]] = [[] for _ in range(1 + max(e.scale for e in entries))]
         for entry in entries:
             scales[entry.scale].append(entry)
-        evidences = [[entry.evidence for entry in scale] for scale in scales]
-        misses = None
-        if best.series.outline.days_and_weeks:
-            misses = [[entry.missed for entry in scale] for scale in scales]
+        standings = [
+            [standing(e.candidate, e.evidence, partial(Entry.missed, e)) for e in scale]
+            for scale in scales
+        ]
         weighed = []
         if any(np.isfinite(entry.evidence) for entry in entries):
             with np.errstate(invalid="ignore"):
-                weights = weigh(evidences, misses, best.scale)
+                weights = weigh(standings, best.scale)
             for weight, scale, place in weights:
                 entry = scales[scale][place]
                 if entry.learned.template is not None:
