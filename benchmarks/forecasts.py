@@ -3,14 +3,13 @@
 `sg.Forecaster()` with plain defaults against statsforecast's methods and Prophet with theirs, on
 M4 hourly and weekly (`STATEGP_DATA/m4/m4_odd.parquet`) and M3 monthly. All series, or with --quick
 (or QUICK=1) forty of each group; `--skip 40` takes others than these. `--store` keeps scores beside
-the documentation (`docs/forecasts-run.json`; with --skip `docs/forecasts-fresh-run.json`) and
-writes their table into docs/forecasting.md. Ours run in a process of its
-own, one series after another; peers in one of their environment
+the documentation (`docs/forecasts-run.json`; with --skip 40 `docs/forecasts-fresh-run.json`, with
+--skip 160 `docs/forecasts-last-run.json`) and writes their table into docs/forecasting.md. Ours run
+in a process of its own, one series after another; peers in one of their environment
 (`benchmarks/peers/make_environments.sh`), and what they forecast is kept in
 `benchmarks/results/forecast-peers/`, so that ours can be run again quickly; `--keep-peers` takes
-their scores from the run that is stored instead. The table, and whether
-targets are reached, go to standard output; scores, forecasts and pictures of our worst series to
-`benchmarks/results/`.
+their scores from the run that is stored instead. The table, and whether targets are reached, go to
+standard output; scores, forecasts and pictures of our worst series to `benchmarks/results/`.
 
 Several processes may each take a share of the series, and ours and peers be run apart:
 

@@ -79,18 +79,18 @@ def run(options):
     print(f"{len(found)} origins: {options.out}")
 
 
-def summary(rows):
-    """Means of both, and the change of the logarithm of MASE and MSIS.
+def summary(rows, before, now):
+    """Means of both ways, and the change of the logarithm of MASE and MSIS.
 
     Origins in the same series are not independent: standard errors are those of means over series.
     """
     found = {"origins": len(rows)}
-    for way in WAYS:
+    for way in (before, now):
         found[way] = {name: float(np.mean([row[way][name] for row in rows])) for name in SCORES}
     for name in SCORES[:2]:
         changes = {}
         for row in rows:
-            change = math.log(row["errors"][name] / row["evidence"][name])
+            change = math.log(row[now][name] / row[before][name])
             changes.setdefault(row["series"], []).append(change)
         means = np.array([np.mean(some) for some in changes.values()])
         error = float(np.std(means, ddof=1) / math.sqrt(len(means)))
@@ -102,7 +102,7 @@ def join(options):
     rows = [row for file in options.join for row in json.loads(file.read_text())]
     found = {}
     for group in sorted({row["group"] for row in rows}):
-        found[group] = summary([row for row in rows if row["group"] == group])
+        found[group] = summary([row for row in rows if row["group"] == group], *WAYS)
         print(f"{group}: {json.dumps(found[group])}")
     if options.store:
         stored = json.loads(STORED.read_text()) | {"foresight": found}

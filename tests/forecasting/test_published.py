@@ -137,3 +137,15 @@ def test_weights_by_errors_of_forecasts() -> None:
     words = ["{:+.1f} ± {:.1f} %".format(*change).replace("-", "−") for change in changes][::-1]
     assert f"changes by {words[0]}. At {monthly['origins']} origins in monthly" in page
     assert f"in monthly series it changes by {words[1]}. They are used for days" in page
+
+
+def test_three_trends_of_months() -> None:
+    page = " ".join((DOCS / "forecasting.md").read_text().split())
+    run = json.loads((DOCS / "forecast-trials-run.json").read_text())["months"]
+    before, now = run["two trends"], run["three trends"]
+    change = [100 * number for number in run["change of log mase"].values()]
+    assert f"was tried at {run['origins']} origins, 18 months before" in page
+    assert f"the MASE goes from {before['mase']:.3f} to {now['mase']:.3f}" in page
+    words = "{:+.1f} ± {:.1f} %".format(*change).replace("-", "−")
+    assert f"(a typical one changes by {words}), the MSIS from {before['msis']:.2f}" in page
+    assert f"from {before['msis']:.2f} to {now['msis']:.2f}. They are used" in page
