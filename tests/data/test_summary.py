@@ -188,7 +188,7 @@ def test_what_a_summary_does_not_know_is_said():
         (posterior.log_marginal_likelihood, "needs the observations"),
         (lambda: posterior.leave_one_out(X, Y), "fit to the observations"),
         (posterior.plot, "single observations"),
-        (lambda: posterior.update([16.0], [0.1], forget=1.0), "none can be forgotten"),
+        (lambda: posterior.update([16.0], [0.1], window=3.0), "beginning of a window"),
         (lambda: sg.summarise(X, Y, shortest=1.0, likelihood="student_t"), "cannot be summed up"),
         (lambda: sg.summarise(X, Y, shortest=-1.0), "shortest must be a positive number"),
         (lambda: sg.summarise(X, Y, shortest=1.0, origin="1970"), "origin must be a number"),
