@@ -182,9 +182,10 @@ def plot_components(posterior: Any, *, figure: Figure | None = None, **options: 
     """
     account = recount(posterior, options)
     if isinstance(account, Portrait):
-        panels, level = list(account.panels), None
+        panels, label = list(account.panels), ""
     else:
-        panels, level = component_panels(account), account.widest
+        panels = component_panels(account)
+        label = f"Contribution to {account.modelled}, with {interval_name(account.widest)}s"
     narrow = {at for at, panel in enumerate(panels) if not panel.along}
     places = _places(len(panels), narrow)
     rows = max(row for row, _ in places) + 1
@@ -203,9 +204,8 @@ def plot_components(posterior: Any, *, figure: Figure | None = None, **options: 
         if at in wide[:-1]:
             axes.set_xlabel("")
             axes.tick_params(labelbottom=False)
-    if level is not None:
-        label = f"Contribution to the function, with {interval_name(level)}s"
-        figure.supylabel(label if rows > 2 else "Contribution", fontsize=9, color=DATA)
+    if label:
+        figure.supylabel(_plain(label) if rows > 2 else "Contribution", fontsize=9, color=DATA)
     return figure
 
 

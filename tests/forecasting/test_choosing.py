@@ -18,6 +18,7 @@ from stategp._forecasting._instants import read_times
 from stategp._forecasting._learning import Series
 from stategp._forecasting._patterns import exact_pattern
 from stategp._forecasting._scales import Scale, scales_of
+from stategp._story import component_panels
 from stategp.parameters import Parameter, all_parameters, map_parameters
 
 
@@ -145,6 +146,8 @@ def test_every_door_tells_the_same(monthly, tmp_path) -> None:
     story = forecaster.story(horizon="6mo", points=50)
     np.testing.assert_allclose(story.forecast.mean, ahead["mean"])
     np.testing.assert_allclose(story.forecast.intervals[0.95][1], ahead.upper_95)
+    assert story.modelled == "log y"
+    assert component_panels(story)[0].up.label == "Contribution to log y"
     forecaster.save(tmp_path / "model.stategp")
     same = sg.load(tmp_path / "model.stategp").forecast("6mo")
     pd.testing.assert_frame_equal(same, ahead)

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import re
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from stategp._forecasting._answers import as_levels
 from stategp._forecasting._fitted import Fitted
 from stategp._forecasting._frames import clock_times
+from stategp._forecasting._pooling import pools
 from stategp._story import Portrait, Remark, Story, tell
 
 
@@ -71,9 +73,13 @@ class Pictured(abc.ABC):
         )
         careful = tuple(Remark("look", _sentence(text)) for text in self.cautions)
         found = tuple(_sentence(text) for text in fitted.findings)
-        return dataclasses.replace(
+        told = dataclasses.replace(
             story, notes=(*found, *story.notes), remarks=(*story.remarks, *careful)
         )
+        if not fitted.choices or pools(fitted.choices[0]):
+            return told
+        scale = fitted.choices[0].scale.name
+        return dataclasses.replace(told, modelled=re.sub(r"\by\b", lambda _: fitted.target, scale))
 
     def plot(self, *, horizon: Any = None, future: Any = None, levels: Any = (0.5, 0.95)) -> Any:
         """A figure of the data, the mean and its intervals."""

@@ -82,7 +82,7 @@ def _component_panel(story: Story, at: int, name: str, band: Band) -> Panel:
         f"component-{at}",
         _words(name),
         Axis(story.x_label),
-        Axis("Contribution"),
+        Axis(f"Contribution to {story.modelled}"),
         marks,
         says=f"Component {_words(name)} along {story.x_label}",
     )
@@ -102,7 +102,7 @@ def _season_panel(story: Story, at: int, name: str, season: Season) -> Panel:
         f"season-{at}",
         _words(name) + (f" within the {plan.noun}" if season.drifts else ""),
         Axis(plan.label, (0.0, float(plan.phase[-1])), plan.ticks),
-        Axis("Contribution"),
+        Axis(f"Contribution to {story.modelled}"),
         tuple(marks),
         says=f"Component {_words(name)} over one {plan.noun}",
         about=about,

@@ -100,6 +100,7 @@ class Story(Account):
     remarks: tuple[Remark, ...]  # what the checks say
     scores: dict[str, float]
     coverage: dict[float, str]  # which score is the share of observations inside each interval
+    modelled: str = "the function"  # what the components add up to
 
     @property
     def has_dates(self) -> bool:
