@@ -182,10 +182,11 @@ def plot_components(posterior: Any, *, figure: Figure | None = None, **options: 
     """
     account = recount(posterior, options)
     if isinstance(account, Portrait):
-        panels, label = list(account.panels), ""
+        panels, label, about = list(account.panels), "", ""
     else:
         panels = component_panels(account)
-        label = f"Contribution to {account.modelled}, with {interval_name(account.widest)}s"
+        label = f"Contribution to {account.modelled}"
+        about = f", with {interval_name(account.widest)}s"
     narrow = {at for at, panel in enumerate(panels) if not panel.along}
     places = _places(len(panels), narrow)
     rows = max(row for row, _ in places) + 1
@@ -205,7 +206,7 @@ def plot_components(posterior: Any, *, figure: Figure | None = None, **options: 
             axes.set_xlabel("")
             axes.tick_params(labelbottom=False)
     if label:
-        figure.supylabel(_plain(label) if rows > 2 else "Contribution", fontsize=9, color=DATA)
+        figure.supylabel(_plain(label + about * (rows > 2)), fontsize=9, color=DATA)
     return figure
 
 

@@ -216,13 +216,14 @@ def _trends(outline: Outline, change: float, most: float) -> dict[str, dict[str,
     def short() -> Kernel:
         return Matern12(variance=_near(0.5 * change**2, 1.5), lengthscale=_near(3.0 * step, 1.0))
 
+    # What cannot be told apart is one component: of a line and a level, the data show the sum.
     if outline.pace == "hours":
         smooth = Matern32(variance=_near(0.5 * change**2, 1.5), lengthscale=_near(3 * step, 1.0))
         return {
             "a slope that changes, and rough deviations": {
                 "trend": bending(0.4, 1e-4, 3.0), "short": short(),
             },
-            "a level that changes, and smooth deviations": {"level": level(start), "short": smooth},
+            "a level that changes, and smooth deviations": {"trend": level(start), "short": smooth},
         }  # fmt: skip
     if outline.pace == "months":
         far = 10 * outline.span  # over which slopes are forgotten
@@ -232,11 +233,10 @@ def _trends(outline: Outline, change: float, most: float) -> dict[str, dict[str,
         )
         return {
             "a level and a slope that change": {
-                "trend": Sum(line=line(0.05), bends=wandering),
-                "level": level(),
+                "trend": Sum(line=line(0.05), bends=wandering, level=level())
             },
-            "a level that changes, and a slope": {"trend": line(0.15), "level": level()},
-            "a level that changes, and deviations": {"level": level(start), "short": short()},
+            "a level that changes, and a slope": {"trend": Sum(line=line(0.15), level=level())},
+            "a level that changes, and deviations": {"trend": level(start), "short": short()},
         }
     rate = 1 / (26 * step)
     damped = DampedTrend(
@@ -244,16 +244,12 @@ def _trends(outline: Outline, change: float, most: float) -> dict[str, dict[str,
     )
     return {
         "a slope that comes and goes, and deviations": {
-            "trend": Sum(line=line(0.05), bends=damped),
-            "level": level(),
-            "short": short(),
+            "trend": Sum(line=line(0.05), bends=damped, level=level()), "short": short(),
         },
         "a level that changes, a slope, and deviations": {
-            "trend": line(0.05),
-            "level": level(),
-            "short": short(),
+            "trend": Sum(line=line(0.05), level=level()), "short": short(),
         },
-    }
+    }  # fmt: skip
 
 
 def _seasons(outline: Outline, change: float) -> dict[str, Kernel]:

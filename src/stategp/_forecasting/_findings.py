@@ -20,7 +20,7 @@ from stategp._forecasting._steps import local_times, shown_time
 from stategp._posteriors import PATTERN, Posterior, summands_of
 from stategp.means import Periodic
 
-_TREND = ("trend", "level")
+_TREND = "trend"
 _OVER = {"year": 365.25, "month": 365.25 / 12, "week": 7.0, "day": 1.0, "hour": 1 / 24}
 _LEVEL = 0.05  # of the spread of the data, below which a trend counts as level
 _FAR = 12  # steps ahead at which the width of intervals is told
@@ -186,7 +186,7 @@ def changes_in_words(found: list[Change], series: Series, axis: TimeAxis) -> str
 
 
 def _trend(parts: _Parts, axis: TimeAxis, deviation: float) -> str:
-    trend = sum((parts.values[name] for name in _TREND if name in parts.values), np.zeros(1))
+    trend = parts.values[_TREND]
     if isinstance(parts.posterior, RegressionPosterior):
         trend = trend + parts.posterior.effect_mean @ _growth(parts.posterior)
     x, (name, length) = parts.x, _lately(parts.x, axis)
@@ -194,7 +194,7 @@ def _trend(parts: _Parts, axis: TimeAxis, deviation: float) -> str:
     moved = float(trend[-1]) - before
     over = f"over the last {name}" if name else "over all of the data"
     first = int(np.argmin(np.abs(x - (x[-1] - length))))
-    spread = deviation_of_change(parts.posterior, _TREND, first, len(x) - 1)
+    spread = deviation_of_change(parts.posterior, (_TREND,), first, len(x) - 1)
     between = parts.between(moved, spread)
     if abs(moved) < _LEVEL * deviation:
         return f"trend: about level {over} ({between})"

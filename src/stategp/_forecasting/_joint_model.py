@@ -35,28 +35,39 @@ class Target(NamedTuple):
         """From a column, in which NaN is missing."""
         series = Series.of(x, y, None, dates=dates, robust=robust)
         known = candidates(series.x, series.outline, [(Scale(), series.cleaned)])[0]
-        simple = min(
-            (one for one in known if "level" in getattr(one.kernel, "names", ())),
-            key=lambda one: one.kernel.state_dim,
-        )
+        walking = [one for one in known if _walk_of(one) is not None]
+        simple = min(walking, key=lambda one: one.kernel.state_dim)
         change = typical_change(series.cleaned - simple.fitted, series.outline)
         return Target(series, simple, change)
 
     @property
     def parts(self) -> dict[str, Any]:
         """The kernels of its model by their names."""
-        kernel: Any = self.candidate.kernel
-        return dict(zip(kernel.names, kernel.kernels, strict=True))
+        return _named(self.candidate.kernel)
 
     def own(self, *, everything: bool) -> Kernel:
         """What it does not share: unless everything, a level that begins somewhere, and seasons."""
         parts = self.parts
         if not everything:
-            walk = parts.pop("level")
+            walk = _walk_of(self.candidate)
+            assert walk is not None
+            trend = parts["trend"]
+            rest = {n: k for n, k in _named(trend).items() if k is not walk}
             parts.pop("short", None)
-            if "trend" not in parts:
-                parts["start"] = Constant(variance=fixed(walk.start.value))
+            parts["trend"] = Sum(**rest) if rest else Constant(variance=fixed(walk.start.value))
         return Sum(**parts)
+
+
+def _named(kernel: Any) -> dict[str, Any]:
+    """The summands of a kernel by their names."""
+    return dict(zip(kernel.names, kernel.kernels, strict=True)) if isinstance(kernel, Sum) else {}
+
+
+def _walk_of(candidate: Candidate) -> Wiener | None:
+    """The random walk in its trend, if there is one."""
+    trend = _named(candidate.kernel)["trend"]
+    walks = (one for one in (trend, *_named(trend).values()) if isinstance(one, Wiener))
+    return next(walks, None)
 
 
 def joint_model(
