@@ -53,7 +53,7 @@ def learned(forecaster, key):
 def diffusivities(forecaster):
     """How fast the level of each short series changes, in its unit; the truth is 1."""
     keys = list(LENGTHS)[LONG : LONG + 10]
-    found = [float(learned(forecaster, key)["level__diffusivity"].value) for key in keys]
+    found = [float(learned(forecaster, key)["trend__level__diffusivity"].value) for key in keys]
     return np.array(found) / np.array([ALL[key]["unit"].iloc[0] ** 2 for key in keys])
 
 
@@ -100,7 +100,7 @@ def test_one_value_for_all():
     found = fitted("all", FRAME[FRAME["unique_id"].str.match("long[0-4]")])
     names = [f"long{n}" for n in range(5)]
     models = [learned(found, name) for name in names]
-    ratios = [float(m["noise"].value) / float(m["level__diffusivity"].value) for m in models]
+    ratios = [float(m["noise"].value) / float(m["trend__level__diffusivity"].value) for m in models]
     np.testing.assert_allclose(ratios, ratios[0], rtol=1e-3)  # medians have four digits
     assert not models[0]["noise"].learned
 
