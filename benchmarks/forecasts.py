@@ -8,7 +8,8 @@ the documentation (`docs/forecasts-run.json`; with --skip 40 `docs/forecasts-fre
 in a process of its own, one series after another; peers in one of their environment
 (`benchmarks/peers/make_environments.sh`), and what they forecast is kept in
 `benchmarks/results/forecast-peers/`, so that ours can be run again quickly; `--keep-peers` takes
-their scores from the run that is stored instead. The table, and whether targets are reached, go to
+their scores from the run that is stored instead, and `--keep-seconds` our seconds, for a machine
+that is busy with other things. The table, and whether targets are reached, go to
 standard output; scores, forecasts and pictures of our worst series to `benchmarks/results/`.
 
 Several processes may each take a share of the series, and ours and peers be run apart:
@@ -104,6 +105,7 @@ def finish(run, options):
     print(f"\nwritten to {file}")
     if options.store and "interrupted" not in run:
         stored = forecast_page.stored_as(run)
+        run = forecast_page.with_seconds_kept(run) if options.keep_seconds else run
         write(stored, forecast_scores.without_forecasts(run), indent=1)
         forecast_page.rewrite(run)
         print(f"written to {stored}, and its table to {forecast_page.PAGE}")
@@ -123,6 +125,7 @@ def arguments():
     parser.add_argument("--join", type=Path, nargs="+", metavar="FILE", help="results of shares")
     parser.add_argument("--without-peers", action="store_true", help="stategp alone")
     parser.add_argument("--keep-peers", action="store_true", help="their scores as stored")
+    parser.add_argument("--keep-seconds", action="store_true", help="our seconds as stored")
     parser.add_argument("--without-ours", action="store_true", help="peers alone")
     parser.add_argument("--fresh", action="store_true", help="ask peers again, too")
     parser.add_argument("--store", action="store_true", help="write the documentation, too")

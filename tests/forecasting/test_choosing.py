@@ -108,6 +108,17 @@ def test_logarithms_are_for_positive_numbers() -> None:
     assert scales_of(np.tile([1.0, 9.0], 15), None, None) == (Scale(),)  # changes by a large share
 
 
+def test_widening_moves_no_mean() -> None:
+    """The mean of log y is that of a normal as learned; quantiles and variance are wider."""
+    ones = np.ones(1)
+    there = Average((Part(1.0, True, ones, 0.8 * ones, learned=0.5 * ones),))
+    wide = stats.lognorm(0.8, scale=np.e)
+    mean, variance = there.moments()
+    np.testing.assert_allclose(mean, stats.lognorm(0.5, scale=np.e).mean(), rtol=1e-6)
+    np.testing.assert_allclose(variance, wide.var(), rtol=1e-6)
+    np.testing.assert_allclose(there.quantiles([0.025, 0.9])[:, 0], wide.ppf([0.025, 0.9]))
+
+
 def test_one_time_is_no_series() -> None:
     frame = pd.DataFrame({"ds": pd.to_datetime(["2024-01-01"] * 6), "y": np.arange(6.0)})
     forecaster = sg.Forecaster().fit(frame, progress=False)
@@ -138,6 +149,18 @@ def test_growth_goes_on(monthly) -> None:
     assert forecaster.fitted.choices[0].log
     assert "log y" in forecaster.explain()
     assert sum(choice.weight for choice in forecaster.fitted.choices) == pytest.approx(1)
+
+
+def test_means_are_those_that_models_learned(monthly) -> None:
+    """Intervals are wider than what models know by themselves; means are not moved by that."""
+    _, forecaster = monthly
+    ahead = forecaster.forecast("12mo")
+    choices = forecaster.fitted.choices
+    x = forecaster._numbers(ahead)[0]
+    means = sum(c.weight * np.asarray(c.posterior.predict_y(x)[0]) for c in choices)
+    np.testing.assert_allclose(ahead["mean"], means, rtol=1e-3)
+    upper = sum(c.weight * np.asarray(c.posterior.quantiles(x, [0.975])[0]) for c in choices)
+    assert np.all(ahead["upper_95"] > upper)
 
 
 def test_every_door_tells_the_same(monthly, tmp_path) -> None:

@@ -32,6 +32,12 @@ class Part(NamedTuple):
     deviation: np.ndarray
     floor: float | None = None
     cap: float | None = None
+    learned: np.ndarray | None = None  # the deviation before it was widened for intervals
+
+    @property
+    def as_learned(self) -> "Part":
+        """The same without widening."""
+        return self if self.learned is None else self._replace(deviation=self.learned)
 
     @property
     def scale(self) -> Scale:
@@ -77,17 +83,22 @@ class Average(NamedTuple):
         return np.asarray(sum(part.weight * part.value(z) for part in self.parts))
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance.
+        """Mean and variance, the mean as models learned it.
 
+        Intervals are widened for what is not known of models; that would raise the mean of log y.
         Where a logarithm is so uncertain that the mean lies above 97.5 % of the distribution, it is
         that quantile: the mean would be that of a tail of which data show nothing.
         """
         nodes, weights = _HERMITE if self.normal else _FINE
         values = np.stack([self.value(z) for z in nodes])
         shares = (weights / weights.sum())[:, None]
-        mean = np.sum(shares * values, axis=0)
-        variance = np.sum(shares * (values - mean) ** 2, axis=0)
-        return (mean, variance) if self.normal else (self._credible(mean), variance)
+        centre = np.sum(shares * values, axis=0)
+        variance = np.sum(shares * (values - centre) ** 2, axis=0)
+        if self.normal:
+            return centre, variance
+        learned = Average(tuple(part.as_learned for part in self.parts))
+        mean = np.sum(shares * np.stack([learned.value(z) for z in nodes]), axis=0)
+        return self._credible(mean), variance
 
     def _credible(self, mean: np.ndarray) -> np.ndarray:
         lowest, highest = self.quantiles(_CREDIBLE)

@@ -205,8 +205,9 @@ def averaged(choices: tuple[Choice, ...], x: np.ndarray, *, noise: bool = True) 
         mean, variance = (np.asarray(v) for v in choice.posterior.predict_f(x))
         if noise:
             variance = variance + float(noise_of(choice.posterior))
-        deviation = np.sqrt(np.maximum(variance, 0.0) * choice.widening(x))
-        parts.append(Part(choice.weight, choice.log, mean, deviation, choice.floor, choice.cap))
+        learned = np.sqrt(np.maximum(variance, 0.0))
+        wide = learned * np.sqrt(choice.widening(x))
+        parts.append(Part(choice.weight, choice.log, mean, wide, choice.floor, choice.cap, learned))
     return average_of(parts)
 
 

@@ -222,10 +222,11 @@ class Panel:
             mean, variance = found
             if noise:
                 variance = variance + query.template.noise(query.values) + known
+            learned = wide = np.sqrt(np.maximum(variance, 0.0))
             if light.trend:
-                variance = variance * widening(query.data, light.spent, light.lately, query.x)
-            deviation = np.sqrt(np.maximum(variance, 0.0))
-            parts.setdefault(number, []).append(Part(light.weight, light.log, mean, deviation))
+                wide = learned * np.sqrt(widening(query.data, light.spent, light.lately, query.x))
+            part = Part(light.weight, light.log, mean, wide, learned=learned)
+            parts.setdefault(number, []).append(part)
         return {number: average_of(some) for number, some in parts.items()}
 
 
