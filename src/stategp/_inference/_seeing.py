@@ -48,8 +48,8 @@ def too_fast(rate: float, data: OnStretches) -> str:
     shorter = PER_LENGTHSCALE * WIDEST / (MARGIN * rate)
     return (
         f"the model is too fast for the {data.source}: f changes within {1 / rate:.3g} (one over "
-        f"the fastest rate of kernel and mean), and the stretches, {stretches.width:.3g} long, are made "
-        f"for {1 / stretches.fastest:.3g} or more. Make the {data.source} again with "
+        f"the fastest rate of kernel and mean), and the stretches, {stretches.width:.3g} long, are "
+        f"made for {1 / stretches.fastest:.3g} or more. Make the {data.source} again with "
         f"shortest={shorter:.1g} or less, or with the shortest period"
     )
 
