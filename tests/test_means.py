@@ -36,3 +36,18 @@ def test_what_is_wrong_with_them_is_said():
         sg.means.Impulse([1.0, 2.0], sizes=[3.0])
     with pytest.raises(ValueError, match="kernel must be a stationary one"):
         sg.means.Step([1.0], kernel=sg.kernels.Scaled(sg.kernels.Matern12(), np.exp))
+
+
+def test_a_fast_pattern_is_seen_in_full_among_many_observations() -> None:
+    """More than are looked at one by one, and a kernel that is far slower than the pattern."""
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0, 100, 20_001))
+    pattern = np.cos(2 * np.pi * 5 * x)
+    y = np.sin(x / 9) + pattern + 0.1 * rng.standard_normal(len(x))
+    mean = sg.means.Periodic(period=1.0, cosines=np.eye(5)[4], sines=np.zeros(5))
+    kernel, noise = sg.kernels.Matern52(lengthscale=9.0), sg.likelihoods.Gaussian(variance=0.01)
+    options = {"inducing": 20, "progress": False}
+    seen = sg.condition(sg.GP(kernel, noise, mean), x, y, **options)
+    removed = sg.condition(sg.GP(kernel, noise), x, y - pattern, **options)
+    np.testing.assert_allclose(seen.elbo, removed.elbo, rtol=1e-9)
+    assert mean.rate == pytest.approx(2 * np.pi * 5)

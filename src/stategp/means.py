@@ -1,6 +1,7 @@
 """Mean functions: the prior expectation of f."""
 
 import abc
+import math
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -22,6 +23,11 @@ class Mean(eqx.Module):
     """A function of x, in the user's units."""
 
     smooth: ClassVar[bool] = True  # whether a few values tell what lies between them
+
+    @property
+    def rate(self) -> float:
+        """How fast a smooth mean changes: one over it is a distance within which it does."""
+        return 0.0
 
     @abc.abstractmethod
     def __call__(self, x: Points) -> Points:
@@ -122,6 +128,11 @@ class Periodic(Mean):
                 "cosines and sines must have one number for each harmonic; got "
                 f"{len(self.cosines.value)} and {len(self.sines.value)}"
             )
+
+    @property
+    def rate(self) -> float:
+        """That of the highest harmonic."""
+        return 2 * math.pi * len(self.cosines.value) / float(self.period.value)
 
     def __call__(self, x: Points) -> Points:
         turn = 2 * jnp.pi * jnp.remainder(x / self.period.value, 1.0)

@@ -1,6 +1,7 @@
 """Forecaster: frames in, frames of the same kind out."""
 
 import datetime
+import re
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ import pytest
 import scipy.stats
 
 import stategp as sg
-from stategp._forecasting._defaults import default_kernel, rank_correlation
+from stategp._forecasting._defaults import default_model, rank_correlation
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -483,18 +484,25 @@ def test_damaged_files_of_forecasters(counts, saved, tmp_path):
 # ---- what is fitted when nothing is said -----------------------------------------------------
 
 
-def seasons(x, f, dates):
-    text = default_kernel(np.asarray(x, dtype=float), np.asarray(f, dtype=float), dates)
-    sg.parse_kernel(text)
-    return [part.split(":")[0] for part in text.split(" + ") if ":" in part][1:]
+def parts_of(x, f, dates=True, **options):
+    """The parts of the kernel, and the pattern beside it, of the one model for long series."""
+    made = default_model(np.asarray(x, dtype=float), np.asarray(f, dtype=float), dates, **options)
+    sg.parse_kernel(made.kernel)
+    return re.findall(r"(\w+): ", made.kernel), made
+
+
+def repeating(times, *periods):
+    return sum(np.cos(2 * np.pi * times / period) for period in periods)
 
 
 def test_seasons_are_those_that_span_and_spacing_support():
     def of(times):
-        return [name for name in seasons(times, np.ones(len(times)), True) if name != "short"]
+        times = np.asarray(times, dtype=float)
+        names, made = parts_of(times, repeating(times, 1.0, 7.0, 365.25))
+        return [name for name in [made.season, *names] if name not in ("", "trend", "short")]
 
     assert of(np.arange(24 * 10) / 24) == ["daily"]
-    assert of(np.arange(24 * 30) / 24) == ["daily", "weekly"]
+    assert of(np.arange(24 * 30) / 24) == ["weekly"]  # the hours of a week
     assert of(np.arange(3 * 365)) == ["weekly", "yearly"]
     assert of(np.arange(60) * 30.4375) == ["yearly"]
     assert of(np.cumsum([90, 91, 92, 92] * 5)) == ["yearly"]
@@ -502,18 +510,63 @@ def test_seasons_are_those_that_span_and_spacing_support():
     assert of(np.arange(5)) == of([0, 1]) == []
 
 
+def test_a_pattern_has_the_harmonics_that_the_data_have():
+    times = np.arange(24 * 28) / 24
+    noise = 0.1 * np.random.default_rng(0).standard_normal(len(times))
+    wave = 3 * np.cos(2 * np.pi * times) + np.sin(2 * np.pi * 5 * times / 7)
+    _, made = parts_of(times, 40 + wave + noise)
+    cosines, sines = (np.asarray(side.value) for side in (made.pattern.cosines, made.pattern.sines))
+    assert (cosines[6], sines[4]) == (pytest.approx(3, abs=0.03), pytest.approx(1, abs=0.03))
+    others = np.delete(np.hypot(cosines, sines), [4, 6])
+    assert others.max() < 0.03  # what is left of noise
+    assert "beside a weekly pattern of" in made.words
+    slow = parts_of(times, 40 + wave + noise, fastest=2 * np.pi * 1.01)[1]
+    assert len(slow.pattern.cosines.value) == 7  # none faster than a day
+    names, beside = parts_of(times, 40 + wave + noise, mean=False)  # there is a mean already
+    assert ("weekly" in names, beside.pattern) == (True, None)
+
+
+def test_a_pattern_of_more_rows_than_are_looked_at():
+    """From means over stretches: the same, to what noise and their width leave."""
+    rng = np.random.default_rng(1)
+    times = np.sort(rng.uniform(0, 60, 40_000))
+    _, made = parts_of(times, 3 * np.cos(2 * np.pi * times) + 0.1 * rng.standard_normal(40_000))
+    np.testing.assert_allclose(made.pattern.cosines.value[6], 3, rtol=0.01)
+
+
 @pytest.mark.parametrize("count", [20, 60, 300])
 def test_a_period_in_numbers_is_found_and_noise_has_none(count):
     x = np.linspace(0, 60, count)
     for seed in range(20):
         noise = np.random.default_rng(seed).standard_normal(count)
-        assert "season" not in seasons(x, noise, False)
-    assert "season" in seasons(x, np.sin(2 * np.pi * x / 7) + 0.1 * noise, False)
+        assert "season" not in parts_of(x, noise, False)[0]
+    assert "season" in parts_of(x, np.sin(2 * np.pi * x / 7) + 0.1 * noise, False)[0]
+
+
+def test_the_one_model_goes_on_as_the_data_do():
+    """A line and a day of two peaks, far beyond the data: a smooth trend would fall back."""
+    dates = pd.date_range("2025-01-01", periods=24 * 14, freq="h")
+    hours = np.arange(24 * 28)
+
+    def truth(hours):
+        return 0.1 * hours + 3 * np.cos(np.pi * hours / 12) + 2 * np.cos(np.pi * hours / 4)
+
+    noise = 0.2 * np.random.default_rng(0).standard_normal(len(dates))
+    frame = pd.DataFrame({"ds": dates, "y": truth(hours[: len(dates)]) + noise})
+    made = sg.Forecaster(inducing=8).fit(frame, progress=False)
+    ahead = made.forecast("7d")
+    away = ahead["mean"].to_numpy() - truth(hours[len(dates) : len(dates) + len(ahead)])
+    assert np.max(np.abs(away)) < 0.5
+    assert np.mean(np.abs(away) < (ahead["upper_95"] - ahead["mean"]).to_numpy()) > 0.9
+    assert "pattern" in made.components(dates[:3])
+    np.testing.assert_array_equal(made.posterior.data.y, frame["y"])
+    assert "one model without comparison" in made.explain()
+    assert "a daily pattern" in made.explain()
 
 
 def test_the_kernel_from_the_data_is_printed(capsys):
     fitted(FRAME, None, progress=None)
-    assert capsys.readouterr().err.startswith("kernel from the data: trend: matern52(")
+    assert capsys.readouterr().err.startswith("kernel from the data: trend: (linear(")
 
 
 def test_a_call_that_can_be_read():

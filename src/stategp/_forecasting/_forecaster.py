@@ -71,8 +71,9 @@ class Forecaster(Pictured):
         likelihood: one of `sg.likelihoods` or its name: "poisson" for counts, "student-t" for data
             with outliers.
         mean: a mean function, by default a constant.
-        inducing: as for `sg.fit`; with a number or locations the default is one smooth kernel, with
-            "auto" or "data" models are compared.
+        inducing: as for `sg.fit`; with a number or locations the default is one model, whose
+            trend goes on and whose seasons repeat exactly; with "auto" or "data" models are
+            compared.
         regressors: columns of the frame that the target depends on, by name or as `sg.Effect`.
             Their values must be known wherever something is predicted.
         holidays: a country ("DE"), a country and a subdivision (("DE", "BY")), `sg.Holidays`, or a

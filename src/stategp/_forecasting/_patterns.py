@@ -1,8 +1,14 @@
 """A pattern that repeats exactly, by regression: many harmonics that take no states."""
 
+from typing import Any
+
+import equinox as eqx
 import numpy as np
 
-from stategp.means import Periodic
+from stategp._fitting import fit
+from stategp._models import GP
+from stategp._posteriors import Posterior
+from stategp.means import Constant, Periodic
 from stategp.parameters import fixed
 
 _NEIGHBOURS = 5  # harmonics over which the spectrum of what is left is averaged
@@ -56,3 +62,35 @@ def _spectrum_between(x: np.ndarray, left: np.ndarray, period: float, harmonics:
     edge = _NEIGHBOURS // 2
     averaging = np.ones(_NEIGHBOURS) / _NEIGHBOURS
     return np.convolve(np.pad(near, edge, mode="edge"), averaging, mode="valid")
+
+
+def pattern_values(pattern: Periodic, x: np.ndarray) -> np.ndarray:
+    """The pattern less its level, harmonic by harmonic: no table of all of them."""
+    wave = np.exp(2j * np.pi * np.remainder(x / float(pattern.period.value), 1.0))
+    values = np.zeros_like(wave)
+    sizes = np.asarray(pattern.cosines.value) - 1j * np.asarray(pattern.sines.value)
+    for size in sizes[::-1]:
+        values += size
+        values *= wave
+    return np.ascontiguousarray(values.real)
+
+
+def fit_beside(
+    pattern: Periodic, model: GP, x: np.ndarray, y: np.ndarray, **options: Any
+) -> Posterior:
+    """As `fit` of the model, which has that mean function and Gaussian observations.
+
+    These say of f what y less the pattern does of the rest. The latter is slower, and sums over
+    longer stretches follow it.
+    """
+    rows = np.flatnonzero(np.isfinite(y))
+    rows = rows[np.argsort(x[rows], kind="stable")]
+    columns = {
+        name: option[rows] if np.shape(option) == x.shape else option
+        for name, option in options.items()
+    }
+    x, y = x[rows], y[rows]
+    rest = y - pattern_values(pattern, x)
+    level = Constant(fixed(float(pattern.level.value)))
+    found: Posterior = fit(GP(model.kernel, model.likelihood, level), x, rest, **columns)
+    return eqx.tree_at(lambda tree: (tree.model.means[0], tree.data.y), found, (pattern, y))

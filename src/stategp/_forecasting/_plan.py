@@ -5,7 +5,7 @@ import numpy as np
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._cautions import cautions_about
 from stategp._forecasting._changes import level_changes
-from stategp._forecasting._defaults import default_kernel
+from stategp._forecasting._defaults import default_model
 from stategp._forecasting._findings import changes_in_words, outliers_in_words
 from stategp._forecasting._forecaster import Forecaster
 from stategp._forecasting._learning import Series
@@ -16,7 +16,7 @@ from stategp.likelihoods import Gaussian
 def plan_in_words(x: np.ndarray, y: np.ndarray, axis: TimeAxis) -> dict[str, str]:
     """The models that would be compared, and what of the data shows without them."""
     if not chooses(Forecaster(), Gaussian(), x):
-        return {"default kernel": default_kernel(x, y, axis.dates)}
+        return {"one model": default_model(x, y, axis.dates).words}
     series = Series.of(x, y, None, dates=axis.dates, robust=True)
     changes = level_changes(series)
     names = [

@@ -7,30 +7,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stategp._data import check_support, extra_values
+from stategp._data import Summary, check_support, extra_values
 from stategp._expressions import parse_kernel
 from stategp._fitting import fit
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._beside import Beside
 from stategp._forecasting._choosing import choose
 from stategp._forecasting._coefficients import roughly_without
-from stategp._forecasting._defaults import default_kernel, refuse_durations, with_weak_priors
+from stategp._forecasting._defaults import default_model, refuse_durations, with_weak_priors
 from stategp._forecasting._fitted import Fitted
 from stategp._forecasting._frames import as_frame, kind_of, names_in, number_column, time_column
 from stategp._forecasting._instants import Instants
 from stategp._forecasting._learning import Series
 from stategp._forecasting._lessons import Lessons
+from stategp._forecasting._patterns import fit_beside
 from stategp._forecasting._regression import fit_with_effects
 from stategp._forecasting._regressors import make_design, say
 from stategp._forecasting._scales import refuse_beyond
 from stategp._forecasting._steps import fitting_axis
 from stategp._forecasting._streamed import fine_enough, read_stream
-from stategp._forecasting._words import tell_apart
+from stategp._forecasting._words import tell_apart, without_comparison
 from stategp._models import GP, as_likelihood
 from stategp._posteriors import Posterior
 from stategp._streams import Stream
 from stategp.likelihoods import Bounded, Censored, Gaussian, Likelihood, within
-from stategp.means import Constant
+from stategp.means import Constant, Periodic
 
 EXTRAS = ("noise_variance", "exposure", "trials")
 LIMITS = ("lower", "upper")  # of values that are known within them
@@ -100,10 +101,17 @@ def fit_frame(asked: Any, frame: Any, wish: Wish) -> Fitted:
         f = roughly_without(design, x[seen], f)
         learn = partial(fit_with_effects, design)
     model = asked_model(asked, (x[seen], f), likelihood, axis, wish.progress)
+    normal = design is None and type(likelihood) is Gaussian and asked.mean is None
+    if normal and isinstance(model.mean, Periodic):
+        learn = partial(fit_beside, model.mean)
     posterior: Posterior = learn(
         model, x, y, inducing=asked.inducing, progress=wish.progress, **beside, **wish.options
     )
-    return Fitted(posterior, *about)
+    return Fitted(posterior, *about, findings=_said_of(asked, posterior))
+
+
+def _said_of(asked: Any, posterior: Posterior) -> tuple[str, ...]:
+    return (without_comparison(posterior.model),) if asked.kernel is None else ()
 
 
 def fit_stream(asked: Any, stream: Stream, wish: Wish) -> Fitted:
@@ -120,13 +128,15 @@ def fit_stream(asked: Any, stream: Stream, wish: Wish) -> Fitted:
         raise ValueError(f"what is read of a stream is said where it is made: give {given} there")
     likelihood, progress = as_likelihood(asked.likelihood), wish.progress
     axis, data, points = read_stream(stream, likelihood, asked.kernel is not None, progress)
-    model = asked_model(asked, points, likelihood, axis, progress)
+    fastest = data.stretches.fastest if isinstance(data, Summary) else np.inf
+    model = asked_model(asked, points, likelihood, axis, progress, fastest)
     data = fine_enough(stream, data, model)
     posterior: Posterior = fit(
         model, data, inducing=asked.inducing, progress=progress, **wish.options
     )
     names = stream.time, stream.target, "pyarrow", stream.extras
-    return Fitted(posterior, axis, *names, call_text(asked, "stream", wish.options))
+    call = call_text(asked, "stream", wish.options)
+    return Fitted(posterior, axis, *names, call, findings=_said_of(asked, posterior))
 
 
 def as_limits(limits: Any) -> dict[str, str]:
@@ -217,9 +227,17 @@ def _axis(asked: Any, instants: Instants) -> TimeAxis:
 
 
 def asked_model(
-    asked: Any, points: Any, likelihood: Likelihood, axis: TimeAxis, progress: Any
+    asked: Any,
+    points: Any,
+    likelihood: Likelihood,
+    axis: TimeAxis,
+    progress: Any,
+    fastest: float = np.inf,
 ) -> GP:
-    """With the kernel given, or one for the values of f that the observations point at."""
+    """With the kernel given, or one for the values of f that the observations point at.
+
+    The latter has no pattern that changes at a rate above `fastest`.
+    """
     mean = Constant() if asked.mean is None else asked.mean
     if asked.kernel is not None:
         if isinstance(asked.kernel, str) and not axis.dates:
@@ -232,10 +250,11 @@ def asked_model(
             )
         return model
     x, f = points
-    text = default_kernel(x, f, axis.dates)
+    found = default_model(x, f, axis.dates, mean=asked.mean is None, fastest=fastest)
     if progress is not False:
-        print(f"kernel from the data: {text}", file=sys.stderr)
-    return GP(with_weak_priors(parse_kernel(text)), likelihood, mean)
+        print(f"kernel from the data: {found.words}", file=sys.stderr)
+    kernel = with_weak_priors(parse_kernel(found.kernel))
+    return GP(kernel, likelihood, mean if found.pattern is None else found.pattern)
 
 
 def _within_limits(

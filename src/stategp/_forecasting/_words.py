@@ -6,6 +6,7 @@ from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._cautions import cautions_about
 from stategp._forecasting._changes import level_changes
 from stategp._forecasting._choosing import Choice
+from stategp._forecasting._defaults import SEASONS
 from stategp._forecasting._findings import (
     changes_in_words,
     findings,
@@ -15,6 +16,9 @@ from stategp._forecasting._findings import (
 from stategp._forecasting._learning import Series
 from stategp._forecasting._pooling import pools
 from stategp._forecasting._scales import Scale, limits_in_words
+from stategp._models import GP
+from stategp._posteriors import summands_of
+from stategp.means import Periodic
 
 
 def tell_apart(
@@ -34,6 +38,21 @@ def tell_apart(
     if np.any(series.doubted):
         found.append(outliers_in_words(series.x[series.doubted], axis))
     return tuple(found), tuple(cautions_about(series, axis, changes))
+
+
+def without_comparison(model: GP) -> str:
+    """What the one model has that is fitted where none are compared."""
+    parts = summands_of(model.kernels[0])
+    told = ["a slope that comes and goes"]
+    mean = model.means[0]
+    if isinstance(mean, Periodic):
+        count = int(np.count_nonzero(np.hypot(mean.cosines.value, mean.sines.value)))
+        name = next(n for n, period in SEASONS.items() if period == float(mean.period))
+        told.append(f"a {name} pattern of {count} wave{'' if count == 1 else 's'}")
+    told += [f"{name} waves that repeat exactly" for name in SEASONS if name in parts]
+    told += ["a season that repeats exactly"] if "season" in parts else []
+    told += ["smooth deviations"] if "short" in parts else []
+    return f"one model without comparison: {', '.join(told)}"
 
 
 def explain(

@@ -47,9 +47,9 @@ def too_fast(rate: float, data: OnStretches) -> str:
     stretches = data.stretches
     shorter = PER_LENGTHSCALE * WIDEST / (MARGIN * rate)
     return (
-        f"the kernel is too fast for the {data.source}: f changes within {1 / rate:.3g} (one over "
-        f"the fastest rate of the kernel), and the stretches, {stretches.width:.3g} long, are made "
-        f"for {1 / stretches.fastest:.3g} or more. Make the {data.source} again with "
+        f"the model is too fast for the {data.source}: f changes within {1 / rate:.3g} (one over "
+        f"the fastest rate of kernel and mean), and the stretches, {stretches.width:.3g} long, are "
+        f"made for {1 / stretches.fastest:.3g} or more. Make the {data.source} again with "
         f"shortest={shorter:.1g} or less, or with the shortest period"
     )
 
@@ -198,11 +198,13 @@ def _feedbacks(model: GP) -> list[list[Array]]:
 def pace_of(model: GP, waves: tuple[int, ...] = ()) -> tuple[np.ndarray, float]:
     """The frequencies of waves among the blocks, and the largest rate of all other blocks.
 
-    Rates are eigenvalues of the equations: within one over them, things happen.
+    Rates are eigenvalues of the equations: within one over them, things happen. Mean functions
+    that are smooth have rates, too.
     """
     feedbacks = [np.asarray(F) for blocks in _feedbacks(model) for F in blocks]
     rates = [float(np.abs(np.linalg.eigvals(F)).max()) for F in feedbacks]
     rest = [rate for number, rate in enumerate(rates) if number not in waves]
+    rest += [mean.rate for mean in model.means if mean.smooth]
     return np.array([rates[number] for number in waves]), max(rest, default=0.0)
 
 
