@@ -196,6 +196,48 @@ def test_files_that_cannot_be_read_are_named(folder, tmp_path):
         of(tmp_path / "empty")
 
 
+@pytest.mark.parametrize("column", ["t", "v"])
+def test_a_file_without_a_column_that_others_have_is_named(folder, column):
+    first, *others = sorted(folder.rglob("*.parquet"))
+    pq.write_table(pq.read_table(others[0]).drop_columns([column]), others[0])
+    words = rf"year=2021.part\.parquet has no column '{column}', which other files have"
+    for source in (folder, pds.dataset(folder, partitioning="hive")):
+        with pytest.raises(ValueError, match=words):
+            sg.summarise(of(source))
+        with pytest.raises(ValueError, match=words):
+            sg.summarise(of(source, filter=pc.field("year") < 2022, bad="drop"))
+    series = of(folder, filter=pc.field("year") == 2020)  # which does not read that file
+    assert sg.summarise(series).rows == pq.ParquetFile(first).metadata.num_rows
+
+
+@pytest.mark.parametrize("chosen", [None, "filter"])
+def test_pages_that_do_not_match_their_checksums_are_found(tmp_path, chosen):
+    file, x = tmp_path / "part.parquet", np.arange(2000.0)
+    plain = {"use_dictionary": False, "compression": "none", "write_page_checksum": True}
+    pq.write_table(pa.table({"t": x, "v": np.sin(x)}), file, **plain)
+    options = {} if chosen is None else {chosen: pc.field("t") >= 0}
+    assert sg.summarise(of(file, **options)).rows == len(x)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1  # one bit of one number
+    file.write_bytes(content)
+    for likelihood in ("gaussian", sg.likelihoods.StudentT(df=4.0)):
+        with pytest.raises(ValueError, match=r"part\.parquet cannot be read: .*CRC checksum"):
+            sg.condition(sg.GP(MODEL.kernel, likelihood), of(file, **options), inducing=8)
+
+
+def test_files_of_another_kind_are_named(tmp_path):
+    (tmp_path / "visits.csv").write_text("t,v\n1,2\n")
+    for source in (tmp_path, tmp_path / "visits.csv"):
+        with pytest.raises(ValueError, match=r"visits\.csv cannot be read as Parquet: .*convert"):
+            of(source)
+
+
+@pytest.mark.parametrize("kind", [dict, pa.table, pa.record_batch, "pandas", "polars"])
+def test_a_table_alone_is_one_batch(kind):
+    make = pytest.importorskip(kind).DataFrame if isinstance(kind, str) else kind
+    assert_same(sg.summarise(of(make({"t": X, "v": Y}))), whole())
+
+
 def test_what_cannot_be_streamed_is_said(folder):
     for call, words in [
         (lambda: sg.summarise(of(folder, target="w")), "there is no column 'w'; the columns are t"),
@@ -205,6 +247,7 @@ def test_what_cannot_be_streamed_is_said(folder):
         (lambda: sg.summarise(of([(X, Y[1:])])), "different lengths"),
         (lambda: sg.summarise(of([])), "no rows with an observation"),
         (lambda: sg.condition(MODEL, of([], shortest=None)), "no rows with a time"),
+        (lambda: sg.summarise(of([X, Y])), "batch 0 is a ndarray: give pairs"),
         (lambda: of(3), "a stream is made from a path"),
         (lambda: of(folder, bad="ignore"), "'refuse' or 'drop'"),
         (lambda: of([], filter=pc.field("t") > 3), "filter is for Parquet"),

@@ -4,7 +4,9 @@ Each reads its share, and what they found is exchanged: all end with the same su
 of the rows that each keeps, and then fit the same model. An error in one is an error in all.
 """
 
+import json
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -13,9 +15,7 @@ import jax
 
 from stategp._data import Summary
 from stategp._files import load
-from stategp._runtime import exchanged
-
-_FINE, _FAILED = 0, 1  # how a message begins
+from stategp._runtime import shared
 
 
 class Share(NamedTuple):
@@ -42,23 +42,12 @@ def together(read: Callable[[], Summary]) -> Summary:
     return total
 
 
-def shared(read: Callable[[], bytes]) -> list[bytes]:
-    """What every process has to say, in order; an error in one of them is one in all."""
-    if jax.process_count() == 1:
-        return [read()]
-    try:
-        own = bytes([_FINE]) + read()
-        failure: Exception | None = None
-    except Exception as error:  # the others wait for this process: they must be told
-        own, failure = bytes([_FAILED]) + str(error).encode(), error
-    messages = exchanged(own)
-    if failure is not None:
-        raise failure
-    for process, message in enumerate(messages):
-        if message[0] == _FAILED:
-            reason = message[1:].decode()
-            raise RuntimeError(f"process {process} could not read its share: {reason}")
-    return [message[1:] for message in messages]
+def counts_of_all(own: dict[str, int]) -> dict[str, int]:
+    """What all processes have counted, by name."""
+    counts: Counter[str] = Counter()
+    for message in shared(lambda: json.dumps(own).encode()):
+        counts.update(json.loads(message))
+    return dict(counts)
 
 
 def _written(summary: Summary) -> bytes:

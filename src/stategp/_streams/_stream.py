@@ -24,7 +24,7 @@ from stategp._streams._ahead import ahead
 from stategp._streams._columns import Batch, Calendar, Roles, faults, in_days
 from stategp._streams._drawing import FEW, FIRST, Draws, drawn
 from stategp._streams._keeping import checked_rows, keep
-from stategp._streams._processes import own_share, together
+from stategp._streams._processes import counts_of_all, own_share, together
 from stategp._streams._sources import Source, open_source
 from stategp._streams._watching import Watch
 from stategp.likelihoods import Gaussian, Likelihood
@@ -114,6 +114,7 @@ class Stream:
         kind, show = summable(likelihood), Progress.of(progress)
         self._begin(kind)
         total = together(lambda: self._read(kind, stretches, show))
+        self._count_all()
         if total.rows == 0:
             raise ValueError("there are no rows with an observation: at least one is needed")
         return total
@@ -143,7 +144,9 @@ class Stream:
         rows = self._rows()
         where = self._scratch, None if rows is None else rows // own_share().every
         with self._reading(likelihood) as batches:
-            return keep(batches, self._roles, likelihood, stretches, *where, watch, single=single)
+            kept = keep(batches, self._roles, likelihood, stretches, *where, watch, single=single)
+        self._count_all()
+        return kept
 
     def drawn(
         self,
@@ -181,6 +184,11 @@ class Stream:
             if name != likelihood.extra:
                 raise ValueError(f"{name} has no meaning for {type(likelihood).__name__}")
         self.dropped = {}
+
+    def _count_all(self) -> None:
+        """Let every process know what all of them left out."""
+        if self._bad == "drop":
+            self.dropped = counts_of_all(self.dropped)
 
     def _read(self, likelihood: Likelihood, stretches: Stretches, show: Progress) -> Summary:
         """The sums of the rows that this process reads."""
