@@ -319,6 +319,30 @@ def test_short_series_borrow_from_long_ones():
     assert again.elbo == pytest.approx(found.log_likelihoods[5], abs=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["zeros", "stuck", "line"])
+def test_series_of_another_kind_borrow_and_do_not_teach(kind):
+    """A dead sensor is without noise, which says nothing of sensors that are alive."""
+    x, random = np.arange(40.0), np.random.default_rng(5)
+    y = {"zeros": np.zeros(40), "stuck": np.where(x < 35, 1.0, 1.01), "line": 2 * x + 1}[kind]
+    waves = {n: (x, np.sin(x / 4 + n) + 0.3 * random.standard_normal(40)) for n in range(8)}
+    known = {"short": (x[:5], waves[0][1][:5])} | waves
+    for share in ("prior", "all") if kind == "zeros" else ("prior",):
+        without = sg.fit_many(MODEL, known, share=share)
+        found = sg.fit_many(MODEL, known | {"dead": (x, y)}, share=share)
+        assert found.failures.empty
+        one, other = (list(all_parameters(m.model)) for m in (found, without))
+        for ours, theirs in zip(one, other, strict=True):
+            if share == "all":
+                np.testing.assert_allclose(ours.value, theirs.value, rtol=1e-3)
+            elif theirs.prior is not None:
+                modes = [np.log(p.prior.median) - p.prior.spread**2 for p in (ours, theirs)]
+                assert modes[0] == pytest.approx(modes[1], abs=0.1)
+                assert ours.prior.spread == pytest.approx(theirs.prior.spread, abs=0.15)
+        ours, theirs = (many.table.iloc[0] for many in (found, without))
+        for name in ("lengthscale", "variance", "likelihood__variance"):
+            assert np.log(ours[name] / theirs[name]) == pytest.approx(0, abs=0.1)
+
+
 def test_kernels_that_grow_with_their_parameters_do_so():
     x = np.arange(48.0)
     waves = np.cos(2 * np.pi * np.arange(1, 4)[:, None] * x / 12)
