@@ -48,6 +48,7 @@ class _State(NamedTuple):
     ends: list[End | None]
     centre: np.ndarray
     spread: np.ndarray
+    apart: frozenset[int] = frozenset()  # series that turned out to be of another kind
 
 
 def share_prior(members: list[Member], limits: Limits, tell: Tell) -> Shared:
@@ -87,13 +88,18 @@ def _next(
     ends, stopped = climb(members)
     if stopped:
         raise KeyboardInterrupt
-    known = _teachers(members, ends)
+    known = [n for n in _teachers(members, ends) if n not in state.apart]
     if len(known) < 2:
-        return _State(under, members, ends, *prior), True
+        return _State(under, members, ends, *prior, state.apart), True
     found = np.stack([vector_of(members[n], ends[n]) for n in known])
     near = np.all((np.abs(found - state.centre) <= _OUTLYING * state.spread)[:, common], axis=1)
+    apart = state.apart
     if np.sum(near) > 1:
-        found, known = found[near], [n for n, is_near in zip(known, near, strict=True) if is_near]
+        found, apart = (
+            found[near],
+            apart | {n for n, here in zip(known, near, strict=True) if not here},
+        )
+        known = [n for n in known if n not in apart]
     blurred = _variances([members[n] for n in known], found, state.spread)
     centre = np.mean(found, axis=0)
     spread = np.sqrt(np.mean((found - centre) ** 2 + blurred, axis=0))
@@ -102,7 +108,7 @@ def _next(
         np.abs(centre - state.centre) / spread, np.abs(np.log(spread / state.spread))
     )
     settled = bool(np.all(change[common] < _SETTLED))
-    return _State(under, members, ends, centre, spread), settled
+    return _State(under, members, ends, centre, spread, apart), settled
 
 
 def _taught(template: Template) -> np.ndarray:
