@@ -108,6 +108,7 @@ series = sg.stream([(x[:200], bad[:200]), (x[200:], bad[200:])], shortest=2.0, b
 for likelihood in (sg.likelihoods.Gaussian(), model.likelihood):
     sg.condition(sg.GP(kernel(), likelihood), series, inducing=8)
     print("dropped", series.dropped, flush=True)
+    assert series.latest.tolist() == np.sort(x[np.isfinite(bad)])[-64:].tolist()
 """
 TWO_FITS, FOUR_FITS = ["gaussian", "student-t on disk"], ["gaussian"]  # see dividing.py
 

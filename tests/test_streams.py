@@ -1,6 +1,7 @@
 """Streams: files and batches in any order, read once; bad rows and files are named."""
 
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -308,6 +309,44 @@ def test_forecasters_take_streams(dated, tmp_path):
         sg.Forecaster("matern32(1d)", floor=0).fit(sg.stream(dated))
     with pytest.raises(ValueError, match="said where it is made: give weights there"):
         sg.Forecaster("matern32(1d)").fit(sg.stream(dated), weights="w")
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", sg.likelihoods.StudentT(df=4.0, scale=0.3)])
+def test_forecasts_from_files_go_on_in_the_steps_of_their_rows(likelihood, tmp_path):
+    """Neither in those of stretches nor of a sample, and at whole hours."""
+    hours = np.datetime64("2025-01-01", "us") + np.arange(900) * np.timedelta64(1, "h")
+    y = np.sin(np.arange(900) / 70) + 0.1 * RNG.standard_normal(900)
+    order = RNG.permutation(800)
+    parts = [{"ds": hours[some], "y": y[some]} for some in np.array_split(order, 4)]
+    given = sg.Forecaster(sg.kernels.Matern32(lengthscale=5.0), likelihood=likelihood, inducing=8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sg.NotConvergedWarning)
+        found = given.fit(sg.stream(parts, shortest="2d"), progress=False, max_steps=2)
+
+    def ahead(forecaster):
+        return forecaster.forecast("3h")["ds"].to_numpy().astype("datetime64[us]")
+
+    np.testing.assert_array_equal(ahead(found), hours[800:803])
+    found.save(tmp_path / "model")
+    np.testing.assert_array_equal(ahead(sg.load(tmp_path / "model")), hours[800:803])
+    if likelihood == "gaussian":
+        more = [{"ds": hours[800:850], "y": y[800:850]}]
+        found.update(sg.stream(more, shortest="2d"), progress=False)
+        np.testing.assert_array_equal(ahead(found), hours[850:853])
+        found.update({"ds": hours[850:], "y": y[850:]}, progress=False)
+        later = hours[-1] + np.arange(1, 4) * np.timedelta64(1, "h")
+        np.testing.assert_array_equal(ahead(found), later)
+
+
+def test_the_last_times_are_those_of_all_rows():
+    often = np.repeat(np.arange(40.0), 3000)  # many rows at the same times
+    for times in (X, RNG.permutation(np.arange(5000)), RNG.permutation(often)):
+        y = np.ones(len(times))
+        y[times == times.max()] = np.nan  # which is not observed
+        parts = np.array_split(np.arange(len(times)), 3)
+        series = of([(times[rows], y[rows]) for rows in parts], shortest=50.0)
+        sg.summarise(series)
+        np.testing.assert_array_equal(series.latest, np.unique(times)[:-1][-64:])
 
 
 def test_a_kernel_is_chosen_from_stretches_that_show_its_seasons():

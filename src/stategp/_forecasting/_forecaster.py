@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from stategp._data import distinct_inputs
 from stategp._expressions import write_kernel
 from stategp._files import save
 from stategp._forecasting._answers import (
@@ -495,9 +494,8 @@ class Forecaster(Pictured):
 
     def _after(self, horizon: Any, every: Any) -> np.ndarray:
         fitted = self._fitted
-        data = fitted.posterior.data
-        x = distinct_inputs(np.asarray(data.x))
-        return after(x, data.origin, fitted.axis, horizon, every)
+        origin = fitted.posterior.data.origin
+        return after(fitted.last_times, origin, fitted.axis, horizon, every)
 
     def _usual_extras(self) -> dict[str, float]:
         """Defaults for other quantities that the likelihood needs: the median of the data."""

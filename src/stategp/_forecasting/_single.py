@@ -126,7 +126,9 @@ def fit_stream(asked: Any, stream: Stream, wish: Wish) -> Fitted:
         model, data, inducing=asked.inducing, progress=progress, **wish.options
     )
     names = stream.time, stream.target, "pyarrow", stream.extras
-    return Fitted(posterior, axis, *names, call_text(asked, "stream", wish.options))
+    latest = (stream.latest - posterior.data.origin).astype(float)
+    call = call_text(asked, "stream", wish.options)
+    return Fitted(posterior, axis, *names, call, latest=tuple(latest.tolist()))
 
 
 def as_limits(limits: Any) -> dict[str, str]:

@@ -49,7 +49,7 @@ def updated(
         ways = lengths(fitted.axis, forget, window)
         _check_stream(fitted, frame, weights)
         grown = fitted.posterior.update(frame, refine=refine, progress=progress, **ways)
-        return dataclasses.replace(fitted, posterior=grown)
+        return fitted.grown(grown, frame.latest)
     table = as_frame(frame, fitted.time, fitted.target)
     axis = fitted.axis
     instants = time_column(table, fitted.time, axis.zone, axis.layout)
@@ -71,7 +71,7 @@ def updated(
         )
         return dataclasses.replace(fitted, posterior=choices[0].posterior, choices=choices)
     posterior = _posterior(fitted.posterior, table, x, y, refine, beside)
-    return dataclasses.replace(fitted, posterior=posterior)
+    return fitted.grown(posterior, x[np.isfinite(y)])
 
 
 def _check_stream(fitted: Fitted, stream: Stream, weights: str | None) -> None:

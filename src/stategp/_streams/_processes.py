@@ -42,12 +42,20 @@ def together(read: Callable[[], Summary]) -> Summary:
     return total
 
 
-def counts_of_all(own: dict[str, int]) -> dict[str, int]:
-    """What all processes have counted, by name."""
-    counts: Counter[str] = Counter()
-    for message in shared(lambda: json.dumps(own).encode()):
-        counts.update(json.loads(message))
-    return dict(counts)
+class Seen(NamedTuple):
+    """What was noticed of rows while they were read."""
+
+    dropped: dict[str, int]  # bad rows that were left out, by file
+    latest: list[int | float]  # the last times, in order
+
+    def with_others(self, most: int) -> "Seen":
+        """What all processes have seen; so many of the last times."""
+        counts, times = Counter[str](), set[int | float]()
+        for message in shared(lambda: json.dumps(self).encode()):
+            dropped, latest = json.loads(message)
+            counts.update(dropped)
+            times.update(latest)
+        return Seen(dict(counts), sorted(times)[-most:])
 
 
 def _written(summary: Summary) -> bytes:
