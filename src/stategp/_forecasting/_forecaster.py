@@ -41,13 +41,14 @@ from stategp._forecasting._jointly import Joint, fit_jointly
 from stategp._forecasting._learning import Series
 from stategp._forecasting._long_answers import after
 from stategp._forecasting._panel import Panel
+from stategp._forecasting._panel_updating import updated_panel
 from stategp._forecasting._parallel import fit_panel
 from stategp._forecasting._pictures import Pictured
 from stategp._forecasting._pooling import draw_pooled, pooled
 from stategp._forecasting._regressors import effect_rows, without_unknown
 from stategp._forecasting._single import EXTRAS, Wish, fit_frame, fit_stream
 from stategp._forecasting._targets import VALUE, melted
-from stategp._forecasting._updating import updated, updated_panel
+from stategp._forecasting._updating import updated
 from stategp._forecasting._words import explain, tell_apart
 from stategp._posteriors import Posterior
 from stategp._story import user_units
@@ -233,7 +234,9 @@ class Forecaster(Pictured):
         `window="90d"` drops those that are further than this before the last one (of many series:
         before the last of each).
 
-        Many series (`fit(frame, by=…)`) take rows of a long frame; series that are new are fitted.
+        Many series (`fit(frame, by=…)`) take rows of a long frame; series that are new, or could
+        not be fitted before, are fitted. Rows that a series cannot take in are left out, with a
+        warning and a row in `failures_`, and it stays as it was.
 
         >>> import numpy as np, pandas as pd, stategp as sg
         >>> days, t = pd.date_range("2024-01-01", periods=60), np.arange(60)
