@@ -319,6 +319,30 @@ def test_short_series_borrow_from_long_ones():
     assert again.elbo == pytest.approx(found.log_likelihoods[5], abs=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["zeros", "stuck", "line"])
+def test_series_of_another_kind_borrow_and_do_not_teach(kind):
+    """A dead sensor is without noise, which says nothing of sensors that are alive."""
+    x, random = np.arange(40.0), np.random.default_rng(5)
+    y = {"zeros": np.zeros(40), "stuck": np.where(x < 35, 1.0, 1.01), "line": 2 * x + 1}[kind]
+    waves = {n: (x, np.sin(x / 4 + n) + 0.3 * random.standard_normal(40)) for n in range(8)}
+    known = {"short": (x[:5], waves[0][1][:5])} | waves
+    for share in ("prior", "all") if kind == "zeros" else ("prior",):
+        without = sg.fit_many(MODEL, known, share=share)
+        found = sg.fit_many(MODEL, known | {"dead": (x, y)}, share=share)
+        assert found.failures.empty
+        one, other = (list(all_parameters(m.model)) for m in (found, without))
+        for ours, theirs in zip(one, other, strict=True):
+            if share == "all":
+                np.testing.assert_allclose(ours.value, theirs.value, rtol=1e-3)
+            elif theirs.prior is not None:
+                modes = [np.log(p.prior.median) - p.prior.spread**2 for p in (ours, theirs)]
+                assert modes[0] == pytest.approx(modes[1], abs=0.1)
+                assert ours.prior.spread == pytest.approx(theirs.prior.spread, abs=0.15)
+        ours, theirs = (many.table.iloc[0] for many in (found, without))
+        for name in ("lengthscale", "variance", "likelihood__variance"):
+            assert np.log(ours[name] / theirs[name]) == pytest.approx(0, abs=0.1)
+
+
 def test_kernels_that_grow_with_their_parameters_do_so():
     x = np.arange(48.0)
     waves = np.cos(2 * np.pi * np.arange(1, 4)[:, None] * x / 12)
@@ -412,10 +436,50 @@ def test_more_observations_of_some_series(many, tmp_path):
     longer.save(tmp_path / "many")
     assert len(sg.load(tmp_path / "many")["a"].data) == 42
     assert len(many.update(new[:1], window=5.0)["a"].data) < 7
-    with pytest.raises(ValueError, match=r"series .a.: .*finite"):
-        many.update(new.assign(y=np.inf))
     with pytest.raises(TypeError, match="no option 'colour'"):
         many.update(new, colour="red")
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_rows_that_a_series_cannot_take_in_stop_no_other(likelihood, tmp_path):
+    """A series keeps its posterior; one that failed before is fitted with all rows that fit."""
+    kernel = sg.kernels.Matern12(variance=sg.fixed(1.0), lengthscale=sg.fixed(5.0))
+    model = sg.GP(kernel, likelihood)
+    x, y = np.arange(6.0), np.array([1.0, 0.0, 2.0, 1.0, 3.0, 1.0])
+    known = {"a": (x, y), "failed": (x, np.full(6, np.nan)), "b": (x, y)}
+    many = sg.fit_many(model, known)
+    wrong = np.inf if likelihood == "gaussian" else -1.0
+    more = {"a": ([6.0, 7.0], [1.0, wrong]), "b": ([6.0], [2.0]), "failed": (x[:4], y[:4])}
+    with pytest.warns(UserWarning, match="new rows of series 'a' were left out: y"):
+        found = many.update(more | {"new": ([1.0], [wrong])})
+    assert found.keys() == ["a", "failed", "b", "new"]
+    assert found["a"].elbo == many["a"].elbo
+    assert [len(found[key].data) for key in ("a", "failed", "b")] == [6, 4, 7]
+    assert found["failed"].elbo == pytest.approx(sg.fit(model, x[:4], y[:4]).elbo, abs=1e-6)
+    assert found.failures["series"].tolist() == ["a", "new"]
+    assert found.failures["problem"][0].startswith("its new rows were left out: y")
+    assert "1 with new rows left out" in repr(found)
+    found.save(tmp_path / "many")
+    again = sg.load(tmp_path / "many")
+    assert again.failures["problem"].tolist() == found.failures["problem"].tolist()
+    # The next update that succeeds leaves nothing to say of it.
+    better = found.update({"a": ([6.0], [1.0]), "new": ([1.0, 2.0], [1.0, 1.0])})
+    assert better.failures.empty
+    assert [len(better[key].data) for key in better] == [7, 4, 7, 2]
+
+
+def test_series_that_could_not_be_fitted_keep_the_rows_that_were_fit_for_it():
+    many = sg.fit_many(MODEL, {"a": SERIES["a"], "b": SERIES["b"]})
+    nothing = dataclasses.replace(many.results[0], outcome=sg.Outcome.interrupted)
+    half = dataclasses.replace(
+        many, which=np.array([0, -1]), values=many.values[: many.starts[1]],
+        results=(many.results[0], nothing), problems=("", "interrupted before it was fitted"),
+    )  # fmt: skip
+    found = half.update({"b": ([61.0, 62.5], [4.0, 5.0])})
+    x, y = SERIES["b"]
+    alone = sg.fit(MODEL, np.append(x, [61.0, 62.5]), np.append(y, [4.0, 5.0]))
+    assert found["b"].elbo == pytest.approx(alone.elbo, abs=1e-6)
+    assert found["a"].elbo == many["a"].elbo
 
 
 def test_hyperparameters_of_some_series_are_refined(many):

@@ -85,6 +85,31 @@ if index == 0:  # dies in a pass, and the other waits for its sums
     _stored_rows.Reader.next = killed
 sg.condition(model, stream(8), inducing=16)
 """
+APART = """
+import warnings
+from pathlib import Path
+warnings.simplefilter("ignore")
+file = Path(sys.argv[4]) / str(index) / "checkpoint"  # each has a disk of its own
+file.parent.mkdir()
+model = sg.GP(kernel(), sg.likelihoods.StudentT())
+def fit(model=model, **options):
+    return sg.fit(model, stream(8), inducing=8, max_steps=3, checkpoint=file, **options)
+begun = fit(every=1e-9)
+print("begun", begun.elbo, file.exists(), flush=True)
+print("resumed", fit(resume=True).elbo, flush=True)
+for options in ({}, {"resume": True, "model": sg.GP(sg.kernels.Matern12(), model.likelihood)}):
+    try:
+        fit(**options)
+    except (FileExistsError, ValueError, RuntimeError) as error:
+        print(type(error).__name__, error, flush=True)
+bad = y.copy()
+bad[[0, 1, 399]] = np.inf
+series = sg.stream([(x[:200], bad[:200]), (x[200:], bad[200:])], shortest=2.0, bad="drop")
+for likelihood in (sg.likelihoods.Gaussian(), model.likelihood):
+    sg.condition(sg.GP(kernel(), likelihood), series, inducing=8)
+    print("dropped", series.dropped, flush=True)
+    assert series.latest.tolist() == np.sort(x[np.isfinite(bad)])[-64:].tolist()
+"""
 TWO_FITS, FOUR_FITS = ["gaussian", "student-t on disk"], ["gaussian"]  # see dividing.py
 
 
@@ -157,6 +182,21 @@ def test_two_processes_divide_rows_and_end_when_the_first_is_killed_in_a_pass():
     assert said[1][2] not in (0, -signal.SIGKILL)
     assert "process 1 of 2 has ended before it was done" in said[1][1]
     assert "Start all of them again" in said[1][1]
+
+
+def test_two_processes_resume_from_the_disk_of_the_first_and_count_the_rows_of_both(tmp_path):
+    said = run_program(APART, 2, [str(tmp_path)])
+    assert [code for _, _, code in said] == [0, 0], said
+    found = [dict(line.split(" ", 1) for line in out.splitlines()) for out, _, _ in said]
+    assert [each["begun"].split()[1] for each in found] == ["True", "False"]
+    for each, (out, _, _) in zip(found, said, strict=True):
+        assert each["resumed"] == found[0]["begun"].split()[0]
+        assert out.count("dropped {'batch 0': 2, 'batch 1': 1}") == 2  # of sums, and of rows
+    assert "FileExistsError there is a checkpoint" in said[0][0]
+    assert "ValueError" in said[0][0]
+    assert "the model differs" in said[0][0]
+    assert "could not begin with the checkpoint: there is a checkpoint" in said[1][0]
+    assert "could not read the checkpoint" in said[1][0]
 
 
 @pytest.mark.parametrize(

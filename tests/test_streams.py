@@ -1,6 +1,7 @@
 """Streams: files and batches in any order, read once; bad rows and files are named."""
 
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -196,6 +197,48 @@ def test_files_that_cannot_be_read_are_named(folder, tmp_path):
         of(tmp_path / "empty")
 
 
+@pytest.mark.parametrize("column", ["t", "v"])
+def test_a_file_without_a_column_that_others_have_is_named(folder, column):
+    first, *others = sorted(folder.rglob("*.parquet"))
+    pq.write_table(pq.read_table(others[0]).drop_columns([column]), others[0])
+    words = rf"year=2021.part\.parquet has no column '{column}', which other files have"
+    for source in (folder, pds.dataset(folder, partitioning="hive")):
+        with pytest.raises(ValueError, match=words):
+            sg.summarise(of(source))
+        with pytest.raises(ValueError, match=words):
+            sg.summarise(of(source, filter=pc.field("year") < 2022, bad="drop"))
+    series = of(folder, filter=pc.field("year") == 2020)  # which does not read that file
+    assert sg.summarise(series).rows == pq.ParquetFile(first).metadata.num_rows
+
+
+@pytest.mark.parametrize("chosen", [None, "filter"])
+def test_pages_that_do_not_match_their_checksums_are_found(tmp_path, chosen):
+    file, x = tmp_path / "part.parquet", np.arange(2000.0)
+    plain = {"use_dictionary": False, "compression": "none", "write_page_checksum": True}
+    pq.write_table(pa.table({"t": x, "v": np.sin(x)}), file, **plain)
+    options = {} if chosen is None else {chosen: pc.field("t") >= 0}
+    assert sg.summarise(of(file, **options)).rows == len(x)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1  # one bit of one number
+    file.write_bytes(content)
+    for likelihood in ("gaussian", sg.likelihoods.StudentT(df=4.0)):
+        with pytest.raises(ValueError, match=r"part\.parquet cannot be read: .*CRC checksum"):
+            sg.condition(sg.GP(MODEL.kernel, likelihood), of(file, **options), inducing=8)
+
+
+def test_files_of_another_kind_are_named(tmp_path):
+    (tmp_path / "visits.csv").write_text("t,v\n1,2\n")
+    for source in (tmp_path, tmp_path / "visits.csv"):
+        with pytest.raises(ValueError, match=r"visits\.csv cannot be read as Parquet: .*convert"):
+            of(source)
+
+
+@pytest.mark.parametrize("kind", [dict, pa.table, pa.record_batch, "pandas", "polars"])
+def test_a_table_alone_is_one_batch(kind):
+    make = pytest.importorskip(kind).DataFrame if isinstance(kind, str) else kind
+    assert_same(sg.summarise(of(make({"t": X, "v": Y}))), whole())
+
+
 def test_what_cannot_be_streamed_is_said(folder):
     for call, words in [
         (lambda: sg.summarise(of(folder, target="w")), "there is no column 'w'; the columns are t"),
@@ -205,6 +248,7 @@ def test_what_cannot_be_streamed_is_said(folder):
         (lambda: sg.summarise(of([(X, Y[1:])])), "different lengths"),
         (lambda: sg.summarise(of([])), "no rows with an observation"),
         (lambda: sg.condition(MODEL, of([], shortest=None)), "no rows with a time"),
+        (lambda: sg.summarise(of([X, Y])), "batch 0 is a ndarray: give pairs"),
         (lambda: of(3), "a stream is made from a path"),
         (lambda: of(folder, bad="ignore"), "'refuse' or 'drop'"),
         (lambda: of([], filter=pc.field("t") > 3), "filter is for Parquet"),
@@ -265,6 +309,44 @@ def test_forecasters_take_streams(dated, tmp_path):
         sg.Forecaster("matern32(1d)", floor=0).fit(sg.stream(dated))
     with pytest.raises(ValueError, match="said where it is made: give weights there"):
         sg.Forecaster("matern32(1d)").fit(sg.stream(dated), weights="w")
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", sg.likelihoods.StudentT(df=4.0, scale=0.3)])
+def test_forecasts_from_files_go_on_in_the_steps_of_their_rows(likelihood, tmp_path):
+    """Neither in those of stretches nor of a sample, and at whole hours."""
+    hours = np.datetime64("2025-01-01", "us") + np.arange(900) * np.timedelta64(1, "h")
+    y = np.sin(np.arange(900) / 70) + 0.1 * RNG.standard_normal(900)
+    order = RNG.permutation(800)
+    parts = [{"ds": hours[some], "y": y[some]} for some in np.array_split(order, 4)]
+    given = sg.Forecaster(sg.kernels.Matern32(lengthscale=5.0), likelihood=likelihood, inducing=8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sg.NotConvergedWarning)
+        found = given.fit(sg.stream(parts, shortest="2d"), progress=False, max_steps=2)
+
+    def ahead(forecaster):
+        return forecaster.forecast("3h")["ds"].to_numpy().astype("datetime64[us]")
+
+    np.testing.assert_array_equal(ahead(found), hours[800:803])
+    found.save(tmp_path / "model")
+    np.testing.assert_array_equal(ahead(sg.load(tmp_path / "model")), hours[800:803])
+    if likelihood == "gaussian":
+        more = [{"ds": hours[800:850], "y": y[800:850]}]
+        found.update(sg.stream(more, shortest="2d"), progress=False)
+        np.testing.assert_array_equal(ahead(found), hours[850:853])
+        found.update({"ds": hours[850:], "y": y[850:]}, progress=False)
+        later = hours[-1] + np.arange(1, 4) * np.timedelta64(1, "h")
+        np.testing.assert_array_equal(ahead(found), later)
+
+
+def test_the_last_times_are_those_of_all_rows():
+    often = np.repeat(np.arange(40.0), 3000)  # many rows at the same times
+    for times in (X, RNG.permutation(np.arange(5000)), RNG.permutation(often)):
+        y = np.ones(len(times))
+        y[times == times.max()] = np.nan  # which is not observed
+        parts = np.array_split(np.arange(len(times)), 3)
+        series = of([(times[rows], y[rows]) for rows in parts], shortest=50.0)
+        sg.summarise(series)
+        np.testing.assert_array_equal(series.latest, np.unique(times)[:-1][-64:])
 
 
 def test_a_kernel_is_chosen_from_stretches_that_show_its_seasons():

@@ -235,8 +235,26 @@ def test_many_series_take_in_new_rows(given):
     )
     with pytest.raises(ValueError, match="learns every series by itself"):
         dataclasses.replace(given, panel=shared).update(new, refine=True)
-    with pytest.raises(ValueError, match=r"series .a.: .*finite"):
-        given.update(new.assign(y=np.inf))
+
+
+def test_rows_that_a_series_cannot_take_in_stop_no_other(given, tmp_path):
+    days = pd.date_range("2024-04-10", periods=3)
+    values = {"a": [5.5, np.inf, 5.0], "b": [1.0, 2.0, 3.0], "bad": [2.0, 1.0, 2.0]}
+    new = pd.concat(pd.DataFrame({"unique_id": k, "ds": days, "y": y}) for k, y in values.items())
+    longer = dataclasses.replace(given)
+    with pytest.warns(UserWarning, match=r"new rows of series 'a' were left out: .*finite"):
+        longer.update(new, progress=False)
+    assert [len(longer[key].posterior.data) for key in ("a", "b", "bad")] == [40, 33, 3]
+    expected = part(given.forecast("5d"), "a")
+    pd.testing.assert_frame_equal(part(longer.forecast("5d"), "a"), expected)
+    alone = sg.Forecaster(KERNEL).fit(new[new["unique_id"] == "bad"], progress=False)
+    assert longer["bad"].posterior.elbo == pytest.approx(alone.posterior.elbo, abs=1e-6)
+    assert longer.failures_["unique_id"].tolist() == ["a"]
+    longer.save(tmp_path / "model")
+    assert "left out" in sg.load(tmp_path / "model").failures_["problem"][0]
+    shared = dataclasses.replace(given.panel, call=f"{given.panel.call[:-1]}, share='all')")
+    others = dataclasses.replace(given, panel=shared).update(new[-3:])
+    assert "shares hyperparameters" in others.failures_["problem"][0]
 
 
 def test_series_with_a_forecaster_of_their_own_take_in_new_rows():
@@ -250,4 +268,7 @@ def test_series_with_a_forecaster_of_their_own_take_in_new_rows():
     expected = np.append(np.full(26, np.exp(-4 / 20)), np.exp(np.arange(-3, 1) / 20))
     np.testing.assert_allclose(after.weights, expected, rtol=1e-9)
     forecaster.update(frame.iloc[-1:], window="5d")
+    assert len(forecaster["b"].posterior.data) == 7
+    with pytest.warns(UserWarning, match="new rows of series 'b' were left out"):
+        forecaster.update(frame.iloc[-1:].assign(y=np.inf))
     assert len(forecaster["b"].posterior.data) == 7

@@ -96,6 +96,18 @@ def test_what_was_shared_is_said_and_stored(borrowing, tmp_path):
     assert said[1] == "shared: hyperparameters are those of 3 series together"
 
 
+@pytest.mark.parametrize("share", ["prior", "all"])
+def test_a_series_that_never_varies_borrows_and_does_not_teach(share):
+    frame = FRAME[FRAME["unique_id"].str.match("long[0-3]")]
+    dead = frame[frame["unique_id"] == "long0"].assign(unique_id="dead", y=-1000.0)
+    without, found = fitted(share, frame), fitted(share, pd.concat([frame, dead]))
+    assert "4 series" in found["dead"].explain()
+    assert found.failures_.empty
+    expected, ours = (each.forecast(3.0) for each in (without, found))
+    kept = ours[ours["unique_id"] != "dead"][NUMBERS]
+    np.testing.assert_allclose(kept, expected[NUMBERS], rtol=1e-6)
+
+
 def test_one_value_for_all():
     found = fitted("all", FRAME[FRAME["unique_id"].str.match("long[0-4]")])
     names = [f"long{n}" for n in range(5)]

@@ -158,8 +158,8 @@ def ended(tmp_path_factory):
     [
         ({"y": Y + 1.0}, "another fit: the data differs"),
         ({"model": POISSON, "y": COUNTS}, "another fit: the data and the model differ"),
-        ({"inducing": 9}, "another fit: the options differs"),
-        ({"seed": 3}, "another fit: the options differs"),
+        ({"inducing": 9}, r"another fit: the options differ\."),
+        ({"seed": 3}, r"another fit: the options differ\."),
     ],
 )
 def test_another_fit_is_refused(ended, change, words):

@@ -46,11 +46,7 @@ def facts(forecaster: Any) -> dict[str, Any]:
 
 
 def _facts_of_many(panel: Any) -> dict[str, Any]:
-    failed = [
-        f"{shown_key(key)}: {problem}"
-        for key, problem in zip(panel.keys, panel.problems, strict=True)
-        if problem
-    ]
+    failed = [f"{shown_key(key)}: {why}" for key, why in zip(*panel.failed, strict=True)]
     described = {
         "target": panel.form.target,
         "time": panel.form.time,
@@ -59,7 +55,7 @@ def _facts_of_many(panel: Any) -> dict[str, Any]:
     }
     if panel.shared:
         described["shared"] = panel.shared.removeprefix("shared: ")
-    return described | ({"could not be fitted": "; ".join(failed)} if failed else {})
+    return described | ({"problems": "; ".join(failed)} if failed else {})
 
 
 def describe_table(content: Any, time: str, target: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from stategp._fitting._sampling import LogPosterior, log_posterior
 from stategp._fitting._series import fill_up
 from stategp._fitting._settings import Settings
 from stategp._fitting._shared_offsets import Offset, Pupil, learn_offsets
+from stategp._fitting._sharing import varies
 from stategp._fitting._templates import Template
 from stategp._fitting._updating import update
 
@@ -67,4 +68,5 @@ __all__ = [
     "table_checkpoints",
     "update",
     "usual_stretches",
+    "varies",
 ]

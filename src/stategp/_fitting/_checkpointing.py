@@ -14,6 +14,7 @@ import numpy as np
 from stategp._arguments import positive_number
 from stategp._durations import days
 from stategp._inference import Keeper
+from stategp._runtime import in_all, is_first
 
 _SECONDS = 86_400.0  # of a day
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function, another in each process
@@ -27,13 +28,27 @@ class Checkpoints:
     every: float  # seconds
     resume: bool
 
+    def check(self) -> None:
+        """Refuse what is no file, and one that is not to be gone on from."""
+        if self.path.exists() and not self.path.is_file():
+            raise ValueError(f"checkpoint must be the name of a file, and {self.path} is none")
+        if self.path.exists() and not self.resume:
+            raise FileExistsError(
+                f"there is a checkpoint in {self.path} already: give resume=True to go on from it, "
+                "another name, or remove the file"
+            )
+
+    def check_together(self) -> None:
+        """The same where several processes do it: the file of the first one counts."""
+        in_all(lambda: self.check() if is_first() else None, "begin with the checkpoint")
+
     def keeper(self) -> Keeper:
         """What remembers searches there."""
         return Keeper(self.path, self.every)
 
 
 def as_checkpoints(checkpoint: Any, every: Any, resume: Any) -> Checkpoints | None:
-    """The arguments, checked before anything else is done."""
+    """The arguments, checked before anything else is done; the file is looked at later."""
     if not isinstance(resume, bool | np.bool_):
         raise ValueError(f"resume must be True or False, got {resume!r}")
     seconds = _seconds(every)
@@ -43,15 +58,7 @@ def as_checkpoints(checkpoint: Any, every: Any, resume: Any) -> Checkpoints | No
         return None
     if not isinstance(checkpoint, str | os.PathLike):
         raise ValueError(f"checkpoint must be the name of a file, got {checkpoint!r}")
-    path = Path(os.fsdecode(checkpoint))
-    if path.exists() and not path.is_file():
-        raise ValueError(f"checkpoint must be the name of a file, and {path} is none")
-    if path.exists() and not resume:
-        raise FileExistsError(
-            f"there is a checkpoint in {path} already: give resume=True to go on from it, another "
-            "name, or remove the file"
-        )
-    return Checkpoints(path, seconds, bool(resume))
+    return Checkpoints(Path(os.fsdecode(checkpoint)), seconds, bool(resume))
 
 
 def _seconds(every: Any) -> float:

@@ -27,6 +27,8 @@ from stategp._runtime import on_device, pad_inducing, pad_last, padded_size
 from stategp.chain import PairMarginals, Sites, prior_transitions, sweep
 from stategp.likelihoods import Gaussian
 
+_LONG = 4096  # states; with more, and few observations to each, a pass takes less than two sweeps
+
 
 class _Extended(NamedTuple):
     sites: Sites
@@ -38,6 +40,8 @@ class _Extended(NamedTuple):
 def extend(posterior: Posterior, task: SeriesTask, new: Observations) -> Posterior | None:
     """The posterior with new observations, or None where all observations have to be looked at."""
     states, old = task.states, len(posterior.relative_inducing)
+    if states > _LONG and 2 * states > len(task.data):
+        return None
     inducing = np.asarray(task.inducing)[:states]
     if not _extends(posterior, inducing):
         return None
@@ -66,17 +70,18 @@ def extend(posterior: Posterior, task: SeriesTask, new: Observations) -> Posteri
 
 def _extends(posterior: Posterior, inducing: np.ndarray) -> bool:
     """Whether the old sites stay what they are with these inducing points."""
-    return isinstance(posterior.model.likelihood, Gaussian) and stay(posterior, inducing)
+    conjugate = isinstance(posterior.model.likelihood, Gaussian) and posterior.settled
+    return conjugate and stay(posterior, inducing)
 
 
 def stay(posterior: Posterior, inducing: np.ndarray) -> bool:
-    """Whether the old sites, as functions of the states, mean the same with these inducing points.
+    """Whether the best old sites, as functions of the states, are also those with these states.
 
-    They are the best ones, and the old observations lie between the same states as before.
+    The old observations lie between the same ones as before.
     """
     before = np.asarray(posterior.relative_inducing)
     old = len(before)
-    if not posterior.settled or any(kernel.located for kernel in posterior.model.kernels):
+    if any(kernel.located for kernel in posterior.model.kernels):
         return False
     if not np.array_equal(inducing[:old], before):  # states have come between, or before them
         return False

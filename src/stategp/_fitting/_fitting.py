@@ -214,12 +214,15 @@ def _request(arguments: dict[str, Any], *, learn: bool) -> Request:
     def chosen(*names: str) -> dict[str, Any]:
         return {name: arguments[name] for name in names}
 
+    checkpoints = as_checkpoints(**chosen("checkpoint", "every", "resume"))
+    if checkpoints is not None:
+        checkpoints.check_together()
     return Request(
         **chosen("model", "x", "y", "inducing", "weights", "method", "progress"),
         extras=chosen("noise_variance", "exposure", "trials", "censored"),
         options=chosen(
             "optimiser", "batch_size", "step_size", "starts", "seed", "max_steps", "tolerance"
         ),
-        checkpoints=as_checkpoints(**chosen("checkpoint", "every", "resume")),
+        checkpoints=checkpoints,
         learn=learn,
     )

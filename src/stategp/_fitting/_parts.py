@@ -50,6 +50,7 @@ def table_checkpoints(
                 f"checkpoint remembers which series are finished, in one process: with {name}="
                 f"{value!r} leave checkpoint out"
             )
+    checkpoints.check()
     return rest, checkpoints
 
 

@@ -12,6 +12,7 @@ sums over what is near the end: the rest of the bound is stationary at its optim
 move there.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from jaxtyping import Array, Int
 
 from stategp._data import Observations, View
 from stategp._fitting._extending import placed, stay
+from stategp._fitting._methods import Natural, closeness
 from stategp._fitting._series import SeriesTask
 from stategp._inference import (
     ChainSites,
@@ -54,15 +56,42 @@ _STEPS = 200
 _TOLERANCE = 1e-18  # as for an update with all observations
 
 
+def may_revise_end(posterior: Posterior, task: SeriesTask, new: Observations) -> bool:
+    """Whether it may be enough to look at the observations near the end."""
+    inducing = np.asarray(task.inducing)[: task.states]
+    if posterior.model.likelihood.conjugate or not stay(posterior, inducing):
+        return False
+    if len(posterior.data) < _WORTH * len(inducing) or mesh_of_devices() is not None:
+        return False
+    return _start(posterior.data, inducing, _near(inducing, new)) is not None
+
+
+def with_settled_q(posterior: Posterior, task: SeriesTask) -> Posterior:
+    """The same with q at its optimum to the last digits, which a search stops short of.
+
+    All of q is as close to it then that new observations move only what is near them.
+    """
+    if posterior.settled:
+        return posterior
+    method, data, inducing = Natural(), posterior.data, np.asarray(posterior.relative_inducing)
+    settings = dataclasses.replace(task.settings, method=method, tolerance=closeness(data))
+    before = SeriesTask.of(posterior.model, data, inducing, settings, task.show)
+    places = np.append(np.arange(len(inducing)), len(before.inducing))
+    sites = [placed(site, places, len(before.inducing)) for site in posterior.sites]
+    settled: Posterior = method.infer(posterior.model, before, on_device(tuple(sites)))
+    return settled
+
+
+def _near(inducing: np.ndarray, new: Observations) -> int:
+    return int(np.searchsorted(inducing, float(new.x[0]))) - _FIRST
+
+
 def revise_end(posterior: Posterior, task: SeriesTask, new: Observations) -> Posterior | None:
     """The posterior with new observations, or None where all observations have to be looked at."""
+    if not posterior.settled or not may_revise_end(posterior, task, new):
+        return None
     inducing = np.asarray(task.inducing)[: task.states]
-    likelihood = posterior.model.likelihood
-    if likelihood.conjugate or not stay(posterior, inducing):
-        return None
-    if len(posterior.data) < _WORTH * len(inducing) or mesh_of_devices() is not None:
-        return None
-    near: int = int(np.searchsorted(inducing, float(new.x[0]))) - _FIRST
+    near = _near(inducing, new)
     for _ in range(_TRIES):
         start = _start(posterior.data, inducing, near)
         if start is None:

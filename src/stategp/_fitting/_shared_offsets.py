@@ -14,7 +14,7 @@ import numpy as np
 from stategp._data import Observations
 from stategp._fitting._counter import Counter
 from stategp._fitting._many import limits_of, members_of
-from stategp._fitting._shared_prior import curvatures, sound, vector_of
+from stategp._fitting._shared_prior import curvatures, teaches, vector_of
 from stategp._fitting._sharing import Limits, climber
 from stategp._fitting._together import Ensemble, Member, Tell, member_at
 from stategp._inference import LBFGS, End, Outcome, run
@@ -152,7 +152,7 @@ def _taught(
     """
     said = [np.zeros((3, 0))]
     for numbers in _by_template(members):
-        numbers = [n for n in numbers if sound(ends[n])]
+        numbers = [n for n in numbers if teaches(members[n], ends[n])]
         if not numbers:
             continue
         found = np.stack([vector_of(members[n], ends[n]) for n in numbers])

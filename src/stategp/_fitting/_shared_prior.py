@@ -3,6 +3,10 @@
 In the coordinates of searches, logarithms of what is positive, it is a normal density with a mean
 and a deviation for each coordinate, found by expectation–maximisation with the posterior of each
 series approximated by a Gaussian (Laplace).
+
+A series teaches if its search found a place that its data hold. One that does not vary, or whose
+hyperparameters ran away or are far from those of all others, says nothing of them, and would say it
+with certainty; it still borrows.
 """
 
 import math
@@ -10,10 +14,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stategp._fitting._sharing import OWN, Climb, Limits, Shared, climber, flags_of, with_prior_of
+from stategp._fitting._remarks import FAR
+from stategp._fitting._sharing import (
+    OWN,
+    Climb,
+    Limits,
+    Shared,
+    climber,
+    flags_of,
+    varies,
+    with_prior_of,
+)
 from stategp._fitting._templates import Template
 from stategp._fitting._together import Ensemble, Member, Tell, member_at
-from stategp._inference import End
+from stategp._inference import End, Outcome
 from stategp._models import GP
 from stategp.parameters import Parameter, all_parameters, map_parameters
 from stategp.priors import LogNormal, Normal
@@ -22,6 +36,7 @@ _ROUNDS = 30
 _SETTLED = 0.01  # change of the prior, in its deviations, at which it counts as found
 _LEAST, _MOST = 0.02, 5.0  # deviations of the prior
 _FIRST = 0.3  # the least to begin with
+_OUTLYING = 6.0  # deviations from the centre beyond which a series is of another kind
 _APART = 1e-4  # for second derivatives, in the scale of a coordinate
 
 
@@ -33,6 +48,7 @@ class _State(NamedTuple):
     ends: list[End | None]
     centre: np.ndarray
     spread: np.ndarray
+    apart: frozenset[int] = frozenset()  # series that turned out to be of another kind
 
 
 def share_prior(members: list[Member], limits: Limits, tell: Tell) -> Shared:
@@ -40,7 +56,7 @@ def share_prior(members: list[Member], limits: Limits, tell: Tell) -> Shared:
     template = members[0].template
     common, climb = _taught(template), climber(limits, tell)
     ends, stopped = climb(members)
-    known = [n for n, end in enumerate(ends) if sound(end)]
+    known = _teachers(members, ends)
     if not common.any() or len(known) < 2 or stopped:
         return Shared(template.given, template, members, ends, None)
     found = np.stack([vector_of(members[n], ends[n]) for n in known])
@@ -72,10 +88,18 @@ def _next(
     ends, stopped = climb(members)
     if stopped:
         raise KeyboardInterrupt
-    known = [n for n, end in enumerate(ends) if sound(end)]
+    known = [n for n in _teachers(members, ends) if n not in state.apart]
     if len(known) < 2:
-        return _State(under, members, ends, *prior), True
+        return _State(under, members, ends, *prior, state.apart), True
     found = np.stack([vector_of(members[n], ends[n]) for n in known])
+    near = np.all((np.abs(found - state.centre) <= _OUTLYING * state.spread)[:, common], axis=1)
+    apart = state.apart
+    if np.sum(near) > 1:
+        found, apart = (
+            found[near],
+            apart | {n for n, here in zip(known, near, strict=True) if not here},
+        )
+        known = [n for n in known if n not in apart]
     blurred = _variances([members[n] for n in known], found, state.spread)
     centre = np.mean(found, axis=0)
     spread = np.sqrt(np.mean((found - centre) ** 2 + blurred, axis=0))
@@ -84,7 +108,7 @@ def _next(
         np.abs(centre - state.centre) / spread, np.abs(np.log(spread / state.spread))
     )
     settled = bool(np.all(change[common] < _SETTLED))
-    return _State(under, members, ends, centre, spread), settled
+    return _State(under, members, ends, centre, spread, apart), settled
 
 
 def _taught(template: Template) -> np.ndarray:
@@ -98,9 +122,25 @@ def _taught(template: Template) -> np.ndarray:
     return ~np.isin(template.roles, OWN) & ~np.array(has, dtype=bool)
 
 
+def _teachers(members: list[Member], ends: list[End | None]) -> list[int]:
+    """The series that say something of others; if hardly any, all that vary."""
+    varying = [n for n, end in enumerate(ends) if sound(end) and varies(members[n].data.y)]
+    held = [n for n in varying if teaches(members[n], ends[n])]
+    return held if len(held) > 1 else varying
+
+
 def sound(end: End | None) -> bool:
     """Whether a search ended somewhere."""
     return end is not None and math.isfinite(end.value)
+
+
+def teaches(member: Member, end: End | None) -> bool:
+    """Whether a search ended at an optimum that is held by the data."""
+    if end is None or not sound(end) or end.outcome is not Outcome.converged or end.edges.any():
+        return False
+    x, long = np.asarray(member.data.x), np.isin(member.template.roles, "lengthscale")
+    longest = float(np.max(vector_of(member, end)[long], initial=-np.inf))
+    return longest <= math.log(FAR * float(x[-1] - x[0])) if x[-1] > x[0] else True
 
 
 def vector_of(member: Member, end: End | None) -> np.ndarray:

@@ -33,6 +33,7 @@ from stategp.parameters import (
 )
 
 OWN = ("level", "slope", "centre")  # roles of parameters that every series has for itself
+_ROUNDING = 1e-14  # of y, relative
 Climb = Callable[[Sequence[Member]], tuple[list[End | None], bool]]
 
 
@@ -60,11 +61,16 @@ class Shared(NamedTuple):
 
 
 def share_values(members: list[Member], limits: Limits, report: Any, tell: Tell) -> Shared:
-    """The hyperparameters that make all series together likeliest."""
+    """The hyperparameters that make all series together likeliest.
+
+    A series that does not vary would be likeliest without noise, whatever the others are: it takes
+    what those have found, if there are any.
+    """
     template = members[0].template
     common = ~np.isin(template.roles, OWN)
     plain, prior = _without_priors(template, common)
-    members = [member._replace(template=plain, leaves=plain.leaves) for member in members]
+    everyone = [member._replace(template=plain, leaves=plain.leaves) for member in members]
+    members = [member for member in everyone if varies(member.data.y)] or everyone
     scales = np.median([member.scales for member in members], axis=0)
     first = np.stack([plain.vector(member.values) for member in members])
     # Coordinates: what is shared, then what each series has for itself.
@@ -101,16 +107,27 @@ def share_values(members: list[Member], limits: Limits, report: Any, tell: Tell)
     )  # fmt: skip
     result = run(search, report)
     assert search.best is not None
-    vectors = spread(search.best.vector * units)
-    values = [
-        plain.at(member.values, vector) for member, vector in zip(members, vectors, strict=True)
-    ]
+    found = iter(spread(search.best.vector * units))
+    teaching = {id(member) for member in members}
+    values = []
+    for member in everyone:
+        vector = plain.vector(member.values)
+        if id(member) in teaching:
+            vector = next(found)
+        vector[common] = search.best.vector[: common.sum()] * scales[common]
+        values.append(plain.at(member.values, vector))
     # What each has for itself, to the end: the sum of all hardly notices a single one.
-    finish = [member_at(m, v, free=~common) for m, v in zip(members, values, strict=True)]
+    finish = [member_at(m, v, free=~common) for m, v in zip(everyone, values, strict=True)]
     ends, stopped = climber(limits, tell)(finish)
     if stopped:
         result = result.with_remarks(outcome=Outcome.interrupted)
     return Shared(_with_fixed(template, values[0]), plain, finish, ends, result)
+
+
+def varies(y: Any) -> bool:
+    """Whether observations differ by more than the rounding of their level."""
+    y = np.asarray(y)
+    return bool(np.ptp(y) > _ROUNDING * np.max(np.abs(y)))
 
 
 def _scouts(members: list[Member]) -> list[np.ndarray]:

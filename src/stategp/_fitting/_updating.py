@@ -23,7 +23,7 @@ from stategp._fitting._doors import observations
 from stategp._fitting._extending import extend
 from stategp._fitting._methods import Natural, closeness, find_method
 from stategp._fitting._requests import warm_start, warn_unless_converged
-from stategp._fitting._revising_end import revise_end
+from stategp._fitting._revising_end import may_revise_end, revise_end, with_settled_q
 from stategp._fitting._series import SeriesTask, fill_up
 from stategp._fitting._settings import choose_settings
 from stategp._fitting._task import check_noise, with_result
@@ -79,9 +79,12 @@ def update(
         with finishing_compilations():
             task = SeriesTask.of(posterior.model, data, locations, settings, show)
             quick = grown.only_more and not refine and isinstance(settings.method, Natural)
-            found = _extended(posterior, task, new) if quick and new is not None else None
+            found, start = None, posterior
+            if quick and new is not None:
+                start = _settled(posterior, task, new)
+                found = _extended(start, task, new)
             if found is None:
-                found = _found(posterior, task, data, locations, refine)
+                found = _found(start, task, data, locations, refine)
     finally:
         show.close()
     warn_unless_converged(found.fit_result)
@@ -92,6 +95,16 @@ def update(
         return found
     result = dataclasses.replace(found.fit_result, total_seconds=time.perf_counter() - began)
     return dataclasses.replace(found, fit_result=result)
+
+
+def _settled(posterior: Posterior, task: SeriesTask, new: Observations) -> Posterior:
+    """With q at its optimum, if that may spare looking at all observations in every step."""
+    likelihood, method = posterior.model.likelihood, task.settings.method
+    if isinstance(likelihood, Gaussian) or type(method) is not Natural:
+        return posterior
+    if not posterior.is_bound or not may_revise_end(posterior, task, new):
+        return posterior
+    return with_settled_q(posterior, task)
 
 
 def _extended(posterior: Posterior, task: SeriesTask, new: Observations) -> Posterior | None:

@@ -29,6 +29,7 @@ from stategp._forecasting._instants import as_zone, instants_of
 from stategp._forecasting._jointly import Joint
 from stategp._forecasting._long import (
     Key,
+    as_failures,
     failure_frame,
     long_frame,
     read_long,
@@ -37,6 +38,7 @@ from stategp._forecasting._long import (
 from stategp._forecasting._long_answers import Answer, after, answer_frame, asked_rows, each_ahead
 from stategp._forecasting._number_texts import looks_like_number, read_numbers
 from stategp._forecasting._panel import Light, Panel, check_panel
+from stategp._forecasting._panel_updating import more_of_each, sorted_out, tell_left_out
 from stategp._forecasting._plan import plan_in_words
 from stategp._forecasting._reading import LongForm, Raw, read_pairs, read_series
 from stategp._forecasting._rolling import cross_validate
@@ -52,7 +54,7 @@ from stategp._forecasting._scores import (
     usual_season,
 )
 from stategp._forecasting._sources import Source
-from stategp._forecasting._updating import known_series, lengths, more_of_each
+from stategp._forecasting._updating import lengths
 
 allow(Choice, Fitted, LongForm, TimeAxis, answers=(Forecaster,))
 allow(Bundle, Joint, Light, Panel)
@@ -74,6 +76,7 @@ __all__ = [
     "TimeAxis",
     "after",
     "answer_frame",
+    "as_failures",
     "as_frame",
     "as_levels",
     "as_zone",
@@ -88,7 +91,6 @@ __all__ = [
     "function_columns",
     "instants_of",
     "interval_score",
-    "known_series",
     "lengths",
     "long_frame",
     "looks_like_number",
@@ -108,6 +110,8 @@ __all__ = [
     "seasonal_scale",
     "shown_key",
     "smape",
+    "sorted_out",
+    "tell_left_out",
     "text_series",
     "time_column",
     "usual_season",

@@ -170,6 +170,12 @@ class TimeAxis:
             raise ValueError(f"{name} must be positive and finite, got {value}")
         return length
 
+    def ticks(self, length: float) -> float:
+        """A stretch of time without the rounding of the times that it lies between."""
+        per_day = _PER_DAY[self.unit]
+        whole = round(length * per_day) / per_day
+        return whole if self.dates and whole > 0 else length
+
     def date(self, value: Any) -> float | None:
         """The number of a date ("2025-12-01", a datetime, a Timestamp), or None if it is none."""
         if isinstance(value, str):

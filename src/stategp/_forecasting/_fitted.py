@@ -5,12 +5,16 @@ from typing import Any
 
 import numpy as np
 
+from stategp._data import distinct_inputs
 from stategp._forecasting._axis import TimeAxis
 from stategp._forecasting._choosing import Choice, averaged, refuse_extras
 from stategp._forecasting._pooling import pooled_marginals, pools
 from stategp._forecasting._regressors import knowing
 from stategp._forecasting._scales import moved_inside
 from stategp._posteriors import Posterior, marginals_at
+from stategp._streams import LATEST
+
+_ROUNDING = 1e-9  # relative, of times
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +32,23 @@ class Fitted:
     doubted: tuple[float, ...] = ()  # the times of outliers, as numbers
     findings: tuple[str, ...] = ()  # in words, as are cautions
     cautions: tuple[str, ...] = ()
+    latest: tuple[float, ...] = ()  # times at the end, where the data do not hold all of them
+
+    @property
+    def last_times(self) -> np.ndarray:
+        """The times whose rhythm goes on, from the origin of the data."""
+        x, latest = distinct_inputs(np.asarray(self.posterior.data.x)), np.array(self.latest)
+        known = len(latest) > 0 and latest[-1] >= x[-1] - _ROUNDING * abs(x[-1])
+        return latest if known else x
+
+    def grown(self, posterior: Posterior, times: np.ndarray) -> "Fitted":
+        """With a posterior that has more observations, at these times."""
+        if not self.latest:
+            return dataclasses.replace(self, posterior=posterior)
+        before, after = self.posterior.data.origin, posterior.data.origin
+        known = np.array(self.latest) + float(before - after)
+        together = np.union1d(known, (times - after).astype(float))[-LATEST:]
+        return dataclasses.replace(self, posterior=posterior, latest=tuple(together.tolist()))
 
     @property
     def read_extras(self) -> dict[str, str]:

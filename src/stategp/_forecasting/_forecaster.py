@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from stategp._data import distinct_inputs
 from stategp._expressions import write_kernel
 from stategp._files import save
 from stategp._forecasting._answers import (
@@ -42,13 +41,14 @@ from stategp._forecasting._jointly import Joint, fit_jointly
 from stategp._forecasting._learning import Series
 from stategp._forecasting._long_answers import after
 from stategp._forecasting._panel import Panel
+from stategp._forecasting._panel_updating import updated_panel
 from stategp._forecasting._parallel import fit_panel
 from stategp._forecasting._pictures import Pictured
 from stategp._forecasting._pooling import draw_pooled, pooled
 from stategp._forecasting._regressors import effect_rows, without_unknown
 from stategp._forecasting._single import EXTRAS, Wish, fit_frame, fit_stream
 from stategp._forecasting._targets import VALUE, melted
-from stategp._forecasting._updating import updated, updated_panel
+from stategp._forecasting._updating import updated
 from stategp._forecasting._words import explain, tell_apart
 from stategp._posteriors import Posterior
 from stategp._story import user_units
@@ -235,7 +235,9 @@ class Forecaster(Pictured):
         `window="90d"` drops those that are further than this before the last one (of many series:
         before the last of each).
 
-        Many series (`fit(frame, by=…)`) take rows of a long frame; series that are new are fitted.
+        Many series (`fit(frame, by=…)`) take rows of a long frame; series that are new, or could
+        not be fitted before, are fitted. Rows that a series cannot take in are left out, with a
+        warning and a row in `failures_`, and it stays as it was.
 
         >>> import numpy as np, pandas as pd, stategp as sg
         >>> days, t = pd.date_range("2024-01-01", periods=60), np.arange(60)
@@ -496,9 +498,8 @@ class Forecaster(Pictured):
 
     def _after(self, horizon: Any, every: Any) -> np.ndarray:
         fitted = self._fitted
-        data = fitted.posterior.data
-        x = distinct_inputs(np.asarray(data.x))
-        return after(x, data.origin, fitted.axis, horizon, every)
+        origin = fitted.posterior.data.origin
+        return after(fitted.last_times, origin, fitted.axis, horizon, every)
 
     def _usual_extras(self) -> dict[str, float]:
         """Defaults for other quantities that the likelihood needs: the median of the data."""

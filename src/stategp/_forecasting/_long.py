@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,15 @@ def long_frame(
             )
     arrays = [column_of(kind, name, values) for name, values in (columns or {}).items()]
     return first.to_frame().with_columns(*others, *series, *arrays).to_native()
+
+
+def as_failures(
+    keys: Sequence[Key], problems: Mapping[int, str], left_out: Mapping[int, str]
+) -> tuple[list[Key], list[str]]:
+    """The rows of the table of failures, in the order of the series."""
+    words = dict(problems)
+    words |= {n: f"its new rows were left out: {why}" for n, why in left_out.items()}
+    return [keys[n] for n in sorted(words)], [words[n] for n in sorted(words)]
 
 
 def failure_frame(

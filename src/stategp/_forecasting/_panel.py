@@ -17,7 +17,7 @@ from stategp._forecasting._cautions import ForecastWarning
 from stategp._forecasting._choosing import Choice, widening
 from stategp._forecasting._frames import as_frame, number_column, time_column
 from stategp._forecasting._learning import in_units_of_y
-from stategp._forecasting._long import Key, failure_frame, read_long, shown_key
+from stategp._forecasting._long import Key, as_failures, failure_frame, read_long, shown_key
 from stategp._forecasting._long_answers import Answer, after, answer_frame, asked_rows, each_ahead
 from stategp._forecasting._reading import LongForm
 from stategp._forecasting._scales import Scale
@@ -53,6 +53,7 @@ class Panel:
     alone: dict[int, Any]  # forecasters of series that have one of their own
     call: str
     shared: str = ""  # what series have in common, in words
+    left_out: dict[int, str] = dataclasses.field(default_factory=dict)  # by the last update
 
     @cached_property
     def numbers(self) -> dict[Key, int]:
@@ -65,10 +66,14 @@ class Panel:
 
     @property
     def failures(self) -> Any:
-        """A frame with a row for each series that could not be fitted, and the problem."""
-        failed = [number for number, problem in enumerate(self.problems) if problem]
-        keys, problems = [self.keys[n] for n in failed], [self.problems[n] for n in failed]
-        return failure_frame(self.form.kind, self.form.by, keys, problems)
+        """A frame with a row for each series that could not be fitted or updated, and why."""
+        return failure_frame(self.form.kind, self.form.by, *self.failed)
+
+    @property
+    def failed(self) -> tuple[list[Key], list[str]]:
+        """The series that could not be fitted or updated, and why."""
+        problems = {number: problem for number, problem in enumerate(self.problems) if problem}
+        return as_failures(self.keys, problems, self.left_out)
 
     def interrupted(self) -> bool:
         """Whether somebody asked the fit to end."""
@@ -264,3 +269,17 @@ def merged(panels: Sequence[Panel]) -> Panel:
         models=tuple(models), chosen=tuple(chosen),
         data=Bundle.joined([panel.data for panel in panels]), alone=alone,
     )  # fmt: skip
+
+
+def reordered(panel: Panel, order: Sequence[int]) -> Panel:
+    """Only these series, in this order."""
+    there = panel.data.counts > 0
+    return dataclasses.replace(
+        panel,
+        keys=tuple(panel.keys[n] for n in order),
+        problems=tuple(panel.problems[n] for n in order),
+        chosen=tuple(panel.chosen[n] for n in order),
+        data=Bundle.of([panel.data[n] if there[n] else None for n in order]),
+        alone={place: panel.alone[n] for place, n in enumerate(order) if n in panel.alone},
+        left_out={place: panel.left_out[n] for place, n in enumerate(order) if n in panel.left_out},
+    )

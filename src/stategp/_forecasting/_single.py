@@ -135,8 +135,9 @@ def fit_stream(asked: Any, stream: Stream, wish: Wish) -> Fitted:
         model, data, inducing=asked.inducing, progress=progress, **wish.options
     )
     names = stream.time, stream.target, "pyarrow", stream.extras
-    call = call_text(asked, "stream", wish.options)
-    return Fitted(posterior, axis, *names, call, findings=_said_of(asked, posterior))
+    latest = (stream.latest - posterior.data.origin).astype(float)
+    call, said = call_text(asked, "stream", wish.options), _said_of(asked, posterior)
+    return Fitted(posterior, axis, *names, call, latest=tuple(latest.tolist()), findings=said)
 
 
 def as_limits(limits: Any) -> dict[str, str]:

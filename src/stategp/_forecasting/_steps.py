@@ -34,7 +34,7 @@ def continued(x: np.ndarray, axis: TimeAxis, horizon: Any, every: Any) -> np.nda
             spacing *= 7 / 5  # so many business days
         months = _whole(spacing / _MONTH) if axis.dates else 0
     else:
-        spacing = float(np.median(np.diff(x))) if len(x) > 1 else length
+        spacing = axis.ticks(float(np.median(np.diff(x)))) if len(x) > 1 else length
         months = months_apart(x[-_LOOKED_AT:], axis)
     # A horizon of so many months has so many steps, however long these months are.
     by_months = _whole(length / _MONTH) if months and until is None else 0

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from stategp._data import observe
-from stategp._fitting import Pupil, learn_offsets
+from stategp._fitting import Pupil, learn_offsets, varies
 from stategp._forecasting._candidates import Candidate, known_changes
 from stategp._forecasting._learning import LEARNING, Series
 from stategp._forecasting._lessons import Lessons, doubts, names_of
@@ -15,7 +15,11 @@ _MOST = 500  # series that teach: they tell a centre to a twentieth of the sprea
 
 
 def teach(series: Sequence[Series], share: str, progress: Any) -> Lessons | None:
-    """What all of these, or of many an even choice, say of each model; one alone says nothing."""
+    """What all of these, or of many an even choice, say of each model; one alone says nothing.
+
+    Nor does one that never varies, which borrows all the same.
+    """
+    series = [one for one in series if varies(one.y)]
     if len(series) < 2:
         return None
     places = np.linspace(0, len(series) - 1, min(len(series), _MOST)).round().astype(int)

@@ -6,16 +6,16 @@ program: searches that are over are passed over, and the last goes on where it w
 """
 
 import dataclasses
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import jax
-
 from stategp._files import allow, load_as, save
 from stategp._inference._result import FitResult, Outcome
 from stategp._inference._search import Memory, Search, Watch
+from stategp._runtime import from_first, in_all, is_first
 
 
 class CheckpointWarning(UserWarning):
@@ -60,14 +60,33 @@ class Keeper:
     def open(self, fingerprint: dict[str, str], *, resume: bool) -> None:
         """Begin, or go on from what is there, which must belong to the same fit.
 
-        The file is written at once, before long work: an error now costs nothing.
+        The file is written at once, before long work: an error now costs nothing. Of several
+        processes the first one reads and writes it, and tells the others what it holds.
         """
         self.fingerprint = fingerprint
-        if resume and self.path.exists():
-            found = load_as(self.path, Checkpoint)
-            refuse_another(self.path, fingerprint, found.fingerprint)
-            self.known = list(found.searches)
-        write_first(self.path, self._write)
+
+        def read() -> bytes:
+            if not (resume and self.path.exists()):
+                return b""
+            self._know(self.path)
+            return self.path.read_bytes()
+
+        def begin() -> None:
+            if content and not is_first():
+                with tempfile.TemporaryDirectory() as folder:
+                    copy = Path(folder) / self.path.name
+                    copy.write_bytes(content)
+                    self._know(copy)
+            write_first(self.path, self._write)
+
+        content = from_first(read, "read the checkpoint")
+        in_all(begin, "begin with the checkpoint")
+
+    def _know(self, path: Path) -> None:
+        """What a file says of searches, if it is of this fit."""
+        found = load_as(path, Checkpoint)
+        refuse_another(self.path, self.fingerprint, found.fingerprint)
+        self.known = list(found.searches)
 
     def enter(self, search: Search, watch: Watch) -> FitResult | None:
         if self.stopped:
@@ -118,7 +137,7 @@ class Keeper:
         try_to_write(self.path, self._write)
 
     def _write(self) -> None:
-        if jax.process_index() == 0:
+        if is_first():
             records = list(self.over)
             if self.under_way is not None:
                 records.append(_record(*self.under_way, None))
@@ -134,8 +153,8 @@ def refuse_another(path: Path, mine: dict[str, str], found: dict[str, str]) -> N
     if other:
         raise ValueError(
             f"{path} is the checkpoint of another fit: {_listed(other)} "
-            f"{'differs' if len(other) == 1 else 'differ'}. Resume with what it was "
-            "started with, or give another file"
+            f"{'differ' if len(other) > 1 or other[0].endswith('s') else 'differs'}. Resume with "
+            "what it was started with, or give another file"
         )
 
 

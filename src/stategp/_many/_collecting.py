@@ -85,6 +85,23 @@ def merged(parts: Sequence[ManyPosteriors]) -> ManyPosteriors:
     )
 
 
+def reordered(many: ManyPosteriors, order: Sequence[int]) -> ManyPosteriors:
+    """Only these series, in this order."""
+    there, ends = many.data.counts > 0, many.starts
+    return dataclasses.replace(
+        many,
+        names=tuple(many.names[n] for n in order),
+        which=many.which[list(order)],
+        values=np.concatenate([np.zeros(0), *(many.values[ends[n] : ends[n + 1]] for n in order)]),
+        log_likelihoods=many.log_likelihoods[list(order)],
+        results=tuple(many.results[n] for n in order),
+        problems=tuple(many.problems[n] for n in order),
+        data=Bundle.of([many.data[n] if there[n] else None for n in order]),
+        kept={place: many.kept[n] for place, n in enumerate(order) if n in many.kept},
+        left_out={place: many.left_out[n] for place, n in enumerate(order) if n in many.left_out},
+    )
+
+
 def check_many(many: ManyPosteriors) -> None:
     """Refuse a file whose parts do not fit together."""
     count = len(many.names)
@@ -93,5 +110,7 @@ def check_many(many: ManyPosteriors) -> None:
         raise ValueError("the file has another number of series than of answers")
     if count and not -1 <= many.which.min() <= many.which.max() < len(many.models):
         raise ValueError("the file names a model that it does not hold")
+    if not all(0 <= number < count for number in (*many.kept, *many.left_out)):
+        raise ValueError("the file tells of a series that it does not hold")
     if len(many.values) != many.starts[-1]:
         raise ValueError("the file has another number of hyperparameters than its models")

@@ -16,6 +16,7 @@ from stategp._forecasting import (
     LongForm,
     after,
     answer_frame,
+    as_failures,
     as_levels,
     asked_rows,
     distribution_columns,
@@ -68,6 +69,7 @@ class ManyPosteriors:
     problems: tuple[str, ...]
     data: Bundle
     kept: dict[int, Posterior]
+    left_out: dict[int, str] = dataclasses.field(default_factory=dict)  # by the last update
 
     @cached_property
     def numbers(self) -> dict[Key, int]:
@@ -166,10 +168,10 @@ class ManyPosteriors:
 
     @property
     def failures(self) -> Any:
-        """A frame with a row for each series that could not be fitted, and the problem."""
-        failed = np.flatnonzero(self.which < 0).tolist()
-        keys, problems = [self.names[n] for n in failed], [self.problems[n] for n in failed]
-        return failure_frame(self.form.kind, self.form.by, keys, problems)
+        """A frame with a row for each series that could not be fitted or updated, and why."""
+        problems = {n: self.problems[n] for n in np.flatnonzero(self.which < 0).tolist()}
+        found = as_failures(self.names, problems, self.left_out)
+        return failure_frame(self.form.kind, self.form.by, *found)
 
     def predict(self, frame: Any = None, *, levels: Any = 0.95, of: str = "observation") -> Any:
         """A frame with the mean and an interval for each row of a long frame.
@@ -224,8 +226,10 @@ class ManyPosteriors:
         `weights`) are given by name, as there. Hyperparameters stay as they are (and so does what
         `table` says of the fits); with `refine` those of series with more observations are learned
         again from their present values. `forget` and `window` are those of `posterior.update`, for
-        each series by itself. Series that are new are fitted to `model`, as by `sg.fit_many` with
-        its usual options.
+        each series by itself. Series that are new, or could not be fitted before, are fitted to
+        `model`, as by `sg.fit_many` with its usual options. Observations that a series cannot take
+        in (infinite ones, say) are left out, with a warning and a row in `failures`, and the series
+        stays as it was.
 
         >>> import numpy as np, stategp as sg
         >>> x = np.arange(30.0)
@@ -253,6 +257,7 @@ class ManyPosteriors:
                 words["failed"] += 1
             else:
                 words["converged" if result is None or result.converged else "not converged"] += 1
+        words["with new rows left out"] = len(self.left_out)
         counts = ", ".join(f"{count:,} {word}" for word, count in words.items() if count)
         return f"ManyPosteriors({len(self):,} series: {counts})"
 

@@ -10,14 +10,15 @@ from stategp._data import Forgetting
 from stategp._fitting import LearnedItem, Refined, learn_again
 from stategp._forecasting import (
     Raw,
-    known_series,
     lengths,
     more_of_each,
     read_long,
     read_pairs,
     read_series,
+    sorted_out,
+    tell_left_out,
 )
-from stategp._many._collecting import collect, merged
+from stategp._many._collecting import collect, merged, reordered
 from stategp._many._fitting import fit_series
 from stategp._many._posteriors import ManyPosteriors
 
@@ -39,24 +40,57 @@ def updated(
             f"(share={many.share!r}): call sg.fit_many again, with all observations"
         )
     ways = lengths(many.source.axis, forget, window)
-    found, new = known_series(many.numbers, many.problems, _read(many, data, columns))
+    failed = [
+        problem if which < 0 else ""
+        for problem, which in zip(many.problems, many.which, strict=True)
+    ]
+    rows = sorted_out(many.numbers, failed, _read(many, data, columns))
     grown = more_of_each(
         many.data,
-        found,
+        rows,
         lambda number: many.models[many.which[number]].likelihood,
         Forgetting.of(**ways),
     )
     kept = dict(many.kept)
-    for number in kept.keys() & grown.keys():
-        raw, options = found[number], {"refine": refine, "progress": False}
-        kept[number] = kept[number].update(raw.x, raw.y, **raw.extras, **ways, **options)
+    for number in sorted(kept.keys() & grown.keys()):
+        raw, options = rows.more[number], {"refine": refine, "progress": False}
+        try:
+            kept[number] = kept[number].update(raw.x, raw.y, **raw.extras, **ways, **options)
+        except ValueError as error:
+            rows.wrong[number] = str(error)
+            del grown[number]
     longer = many.data.with_series(grown, len(many))
     after = dataclasses.replace(many, data=longer, kept=kept)
     if refine:
         after = _refined(after, sorted(grown), progress)
-    if not new:
+    tell_left_out(many.names, rows.wrong)
+    after = dataclasses.replace(after, left_out=rows.wrong)
+    again = [_with_old_rows(many, number, raw) for number, raw in rows.again.items()]
+    if not again and not rows.new:
         return after
-    return merged([after, fit_series(many.model, many.source, new, "none", {}, progress)])
+    fresh = [*again, *rows.new]
+    found = fit_series(many.model, many.source, fresh, "none", {}, progress)
+    places = {number: len(many) + place for place, number in enumerate(rows.again)}
+    order = [places.get(number, number) for number in range(len(many))]
+    order += range(len(many) + len(again), len(many) + len(fresh))
+    return reordered(merged([after, found]), order)
+
+
+def _with_old_rows(many: ManyPosteriors, number: int, raw: Raw) -> Raw:
+    """All rows of a series that could not be fitted, if those before were fit for it."""
+    if raw.problem or many.data.counts[number] == 0:
+        return raw
+    old, likelihood = many.data[number], many.model.likelihood
+    x, y = np.asarray(raw.x), np.asarray(raw.y)
+    beside = {"weights": (old.weights, 1.0)}
+    if likelihood.extra is not None:
+        beside[likelihood.extra] = old.extra, likelihood.extra_default
+    extras = {}
+    for name, (before, usual) in beside.items():
+        if name in raw.extras or np.any(np.asarray(before) != usual):
+            extras[name] = np.append(before, raw.extras.get(name, np.full(len(y), usual)))
+    x = np.append(many.data.inputs(number), x)
+    return raw._replace(x=x, y=np.append(old.y, y), extras=raw.extras | extras)
 
 
 def _read(many: ManyPosteriors, data: Any, columns: dict[str, str | None]) -> list[Raw]:

@@ -18,6 +18,7 @@ from stategp._runtime._jobs import check_jobs, in_jobs
 from stategp._runtime._joining import PATIENCE, end_at_once, join_processes
 from stategp._runtime._keys import as_count, as_key
 from stategp._runtime._memory import give_back, make_room
+from stategp._runtime._messages import from_first, in_all, is_first, shared
 from stategp._runtime._progress import Progress
 from stategp._runtime._quick import quick_jit
 from stategp._runtime._shapes import (
@@ -45,10 +46,13 @@ __all__ = [
     "exchanged",
     "finishing_compilations",
     "for_each_device",
+    "from_first",
     "give_back",
     "hearing",
+    "in_all",
     "in_jobs",
     "in_step",
+    "is_first",
     "is_in_step",
     "is_traced",
     "join_processes",
@@ -66,5 +70,6 @@ __all__ = [
     "quick_jit",
     "refuse_traced",
     "replacing",
+    "shared",
     "spread_over_devices",
 ]

@@ -26,6 +26,11 @@ def column(table: Any, name: str, place: str) -> np.ndarray:
 
     `table` is one of Arrow's, a mapping of names to arrays, or a pair of arrays x and y.
     """
+    if not hasattr(table, "__getitem__") or isinstance(table, np.ndarray | str):
+        raise ValueError(
+            f"{place} is a {type(table).__name__}: give pairs (x, y), or tables with named columns "
+            "(dictionaries of arrays, Arrow, data frames)"
+        )
     try:
         values = table[name]
     except (KeyError, IndexError, TypeError, ValueError):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from stategp._data import Occupied, Sample, Store, Stored, Stretches, check_columns, merge, repeat
+from stategp._runtime import shared
 from stategp._streams._columns import Roles
-from stategp._streams._processes import shared
 from stategp.likelihoods import Likelihood
 
 _MOST = 2**20  # stretches, whose nodes take some hundred megabytes

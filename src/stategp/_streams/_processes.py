@@ -4,7 +4,9 @@ Each reads its share, and what they found is exchanged: all end with the same su
 of the rows that each keeps, and then fit the same model. An error in one is an error in all.
 """
 
+import json
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -13,9 +15,7 @@ import jax
 
 from stategp._data import Summary
 from stategp._files import load
-from stategp._runtime import exchanged
-
-_FINE, _FAILED = 0, 1  # how a message begins
+from stategp._runtime import shared
 
 
 class Share(NamedTuple):
@@ -42,23 +42,20 @@ def together(read: Callable[[], Summary]) -> Summary:
     return total
 
 
-def shared(read: Callable[[], bytes]) -> list[bytes]:
-    """What every process has to say, in order; an error in one of them is one in all."""
-    if jax.process_count() == 1:
-        return [read()]
-    try:
-        own = bytes([_FINE]) + read()
-        failure: Exception | None = None
-    except Exception as error:  # the others wait for this process: they must be told
-        own, failure = bytes([_FAILED]) + str(error).encode(), error
-    messages = exchanged(own)
-    if failure is not None:
-        raise failure
-    for process, message in enumerate(messages):
-        if message[0] == _FAILED:
-            reason = message[1:].decode()
-            raise RuntimeError(f"process {process} could not read its share: {reason}")
-    return [message[1:] for message in messages]
+class Seen(NamedTuple):
+    """What was noticed of rows while they were read."""
+
+    dropped: dict[str, int]  # bad rows that were left out, by file
+    latest: list[int | float]  # the last times, in order
+
+    def with_others(self, most: int) -> "Seen":
+        """What all processes have seen; so many of the last times."""
+        counts, times = Counter[str](), set[int | float]()
+        for message in shared(lambda: json.dumps(self).encode()):
+            dropped, latest = json.loads(message)
+            counts.update(dropped)
+            times.update(latest)
+        return Seen(dict(counts), sorted(times)[-most:])
 
 
 def _written(summary: Summary) -> bytes:

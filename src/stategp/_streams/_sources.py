@@ -1,20 +1,20 @@
 """Where batches come from: Parquet files through pyarrow's datasets, or anything that iterates."""
 
 import abc
-import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from stategp._streams._columns import Batch, Calendar, calendar_of, column
+from stategp._streams._parquet import check_columns, checking, naming, open_files
 from stategp._streams._processes import Share
 
 _READ = 2**18  # rows that are decoded together
+_OF_TABLES = "column_names", "columns"  # of Arrow, of data frames
 _BUFFERED = 2**20  # bytes of a column that are read together
 
 
@@ -122,7 +122,13 @@ class Parquet(Source):
         scanner reads a row group as a whole.
         """
         schema, rows = self.dataset.schema, self.filter
-        options = {"batch_size": _READ, "batch_readahead": 1, "use_threads": False}
+        options: dict[str, Any] = {
+            "batch_size": _READ, "batch_readahead": 1, "use_threads": False,
+        }  # fmt: skip
+
+        with naming(file):
+            check_columns(file, names)
+            options |= checking(file)
 
         def scanned(piece: Any) -> Callable[[], Iterator[Any]]:
             return partial(piece.to_batches, schema, columns=names, filter=rows, **options)
@@ -203,23 +209,13 @@ def _plain_rows(file: Any, group: int, names: list[str]) -> Iterator[Any]:
 
     with file.open() as opened:
         plain = pq.ParquetFile(
-            opened, metadata=file.metadata, pre_buffer=False, buffer_size=_BUFFERED
+            opened,
+            metadata=file.metadata,
+            pre_buffer=False,
+            buffer_size=_BUFFERED,
+            page_checksum_verification=True,
         )
         yield from plain.iter_batches(_READ, row_groups=[group], columns=names, use_threads=False)
-
-
-@contextlib.contextmanager
-def naming(file: Any) -> Iterator[None]:
-    """Errors of pyarrow with the name of the file that is to blame."""
-    import pyarrow
-
-    try:
-        yield
-    except (pyarrow.ArrowException, OSError) as error:
-        path = getattr(file, "path", None)
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        named = f"{path} cannot be read" if path else "the data cannot be read"
-        raise ValueError(f"{named}: {reason}") from None
 
 
 class Batches(Source):
@@ -279,12 +275,14 @@ class Batches(Source):
 def open_source(source: Any, filter: Any) -> Source:
     """What a user calls a source of data."""
     if isinstance(source, str | os.PathLike):
-        return Parquet(_open([source]), filter)
+        return Parquet(open_files([source]), filter)
     paths = isinstance(source, list | tuple) and len(source) > 0
     if paths and all(isinstance(each, str | os.PathLike) for each in source):
-        return Parquet(_open(list(source)), filter)
+        return Parquet(open_files(list(source)), filter)
     if hasattr(source, "get_fragments"):
         return Parquet(source, filter)
+    if isinstance(source, Mapping) or any(hasattr(source, name) for name in _OF_TABLES):
+        source = [source]  # a table is one batch
     if filter is not None:
         raise ValueError("filter is for Parquet files and datasets: filter the batches yourself")
     if callable(source) or hasattr(source, "__iter__"):
@@ -293,22 +291,3 @@ def open_source(source: Any, filter: Any) -> Source:
         "a stream is made from a path, a pyarrow dataset, or batches (something to iterate over, "
         f"or a function that returns it), got {type(source).__name__}"
     )
-
-
-def _open(paths: list[Any]) -> Any:
-    try:
-        import pyarrow.dataset
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError("Parquet files need pyarrow: pip install 'stategp[data]'") from None
-    for path in paths:
-        if not Path(path).exists():
-            raise FileNotFoundError(f"there is no file or folder {path}")
-    names = [os.fspath(path) for path in paths]
-    with naming(None):
-        dataset = pyarrow.dataset.dataset(
-            names[0] if len(names) == 1 else names, format="parquet", partitioning="hive"
-        )
-    if not list(dataset.get_fragments()):
-        raise ValueError(f"{', '.join(names)} holds no Parquet files")
-    return dataset

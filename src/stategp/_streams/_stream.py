@@ -24,11 +24,13 @@ from stategp._streams._ahead import ahead
 from stategp._streams._columns import Batch, Calendar, Roles, faults, in_days
 from stategp._streams._drawing import FEW, FIRST, Draws, drawn
 from stategp._streams._keeping import checked_rows, keep
-from stategp._streams._processes import own_share, together
+from stategp._streams._processes import Seen, own_share, together
 from stategp._streams._sources import Source, open_source
 from stategp._streams._watching import Watch
 from stategp.likelihoods import Gaussian, Likelihood
 
+LATEST = 64  # times at the end that are kept, for the rhythm that goes on
+_NEAR = 1024  # rows among which these usually are
 _HELD = 2**20  # rows that are summed up together
 _MOST = 2**22  # stretches, whose sums take more than a gigabyte
 _EXTRAS = ("noise_variance", "exposure", "trials")
@@ -56,6 +58,7 @@ class Stream:
         self._shortest, self._period, self._origin = shortest, period, origin
         self._scratch, self._stated = scratch, rows
         self.dropped: dict[str, int] = {}
+        self.latest = np.zeros(0, np.int64)  # the last times that were read and have an observation
 
     @property
     def stretches(self) -> Stretches | None:
@@ -114,6 +117,7 @@ class Stream:
         kind, show = summable(likelihood), Progress.of(progress)
         self._begin(kind)
         total = together(lambda: self._read(kind, stretches, show))
+        self._meet()
         if total.rows == 0:
             raise ValueError("there are no rows with an observation: at least one is needed")
         return total
@@ -143,7 +147,9 @@ class Stream:
         rows = self._rows()
         where = self._scratch, None if rows is None else rows // own_share().every
         with self._reading(likelihood) as batches:
-            return keep(batches, self._roles, likelihood, stretches, *where, watch, single=single)
+            kept = keep(batches, self._roles, likelihood, stretches, *where, watch, single=single)
+        self._meet()
+        return kept
 
     def drawn(
         self,
@@ -180,7 +186,12 @@ class Stream:
         for name in self._roles.extras:
             if name != likelihood.extra:
                 raise ValueError(f"{name} has no meaning for {type(likelihood).__name__}")
-        self.dropped = {}
+        self.dropped, self.latest = {}, np.zeros(0, np.int64)
+
+    def _meet(self) -> None:
+        """Let every process know what all of them have seen."""
+        seen = Seen(self.dropped, self.latest.tolist()).with_others(LATEST)
+        self.dropped, self.latest = seen.dropped, np.array(seen.latest)
 
     def _read(self, likelihood: Likelihood, stretches: Stretches, show: Progress) -> Summary:
         """The sums of the rows that this process reads."""
@@ -235,14 +246,28 @@ class Stream:
                     f"read is {batch.columns[name][at]}{more}; bad='drop' leaves such rows out"
                 )
             bad |= rows
-        if not bad.any():
-            return batch.columns
-        if count:
+        columns = batch.columns
+        if bad.any():
+            columns = {name: values[~bad] for name, values in columns.items()}
+        if bad.any() and count:
             self.dropped[batch.place] = self.dropped.get(batch.place, 0) + int(bad.sum())
-        return {name: values[~bad] for name, values in batch.columns.items()}
+        seen = np.isfinite(columns[self.target].astype(float, copy=False))
+        self.latest = latest_of(np.append(latest_of(columns[self.time][seen]), self.latest))
+        return columns
 
     def __repr__(self) -> str:
         return f"Stream of {self.target!r} over {self.time!r}"
+
+
+def latest_of(times: np.ndarray) -> np.ndarray:
+    """The last of some times, different ones and in order."""
+    near = times
+    if len(times) > _NEAR:
+        near = np.partition(times, len(times) - _NEAR)[-_NEAR:]
+    found = np.unique(near)
+    if len(found) < LATEST < len(near) < len(times):  # many rows at the same times
+        found = np.unique(times)
+    return found[-LATEST:]
 
 
 def _joined(held: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
