@@ -140,6 +140,7 @@ def summaries(rows: list[Row]) -> list[dict]:
         each = {
             method: [row for row in rows if (row.data, row.method) == (data, method)]
             for method in methods_of(data)
+            if any((row.data, row.method) == (data, method) for row in rows)
         }
         ended_in = {
             method: {row.fold for row in ours if row.converged and row.nlpd is not None}

@@ -32,9 +32,9 @@ def test_only_folds_in_which_all_came_to_an_end_are_averaged():
     nlpd = {0: 1.0, 1: 2.0, 2: 6.0}
     ended = {"natural": {0, 1, 2}, "laplace": {0, 1}, "ep": {2}}
     rows = [
-        methods.Row("coal", method, fold, value + 0.5 * (method == "ep"), 0.9, -1.0, fold in folds, 1.0)
+        methods.Row("coal", method, fold, y + 0.5 * (method == "ep"), 0.9, -1.0, fold in folds, 1.0)
         for method, folds in ended.items()
-        for fold, value in nlpd.items()
+        for fold, y in nlpd.items()
     ]  # fmt: skip
     found = {row["method"]: row for row in methods.summaries(rows) if row["method"] in ended}
     assert (found["natural"]["nlpd"], found["laplace"]["nlpd"]) == (1.5, 1.5)

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stategp._data import ByOutput, by_output, extra_values
+from stategp._data import ByOutput, by_output, extra_values, observe_several
 from stategp._models import MultiOutputGP
 from stategp._posteriors._joint_marginals import JointMarginals, joint_marginals
 from stategp._posteriors._joint_outcomes import JointOutcomes
@@ -16,6 +16,7 @@ from stategp._posteriors._mixed import MixedPosterior
 from stategp._posteriors._pointwise import check_levels
 from stategp._posteriors._prediction import observe_samples
 from stategp._posteriors._vectors import draw_noise, noise_matrices, vector_log_density
+from stategp._posteriors._with_more import condition_all, rows_together
 from stategp._runtime import as_count, as_key, on_device
 
 Columns = Float[Array, "points *outputs"]
@@ -264,6 +265,26 @@ class MultiOutputPosterior(MixedPosterior):
         if likelihood.latents > 1:
             return joint_marginals(likelihood, mean, covariance, extra)
         return Marginals(likelihood, *on_device((mean[:, 0], covariance[:, 0, 0], extra)))
+
+    def _with_more(
+        self, x_new: Any, y_new: Any, beside: dict[str, Any], options: dict[str, Any]
+    ) -> "MultiOutputPosterior":
+        model = self.model
+        new = observe_several(model.names, model.likelihoods, x_new, y_new, **beside)
+        rows = rows_together(self, new.data, new.places)
+        if model.ties is not None and len({*zip(rows.places, rows.x, strict=True)}) < len(rows.x):
+            raise ValueError(
+                "outputs whose noise is correlated are observed together: with several "
+                "observations of one output at one x, give all of the data to sg.condition"
+            )
+        extras: dict[str, dict[str, np.ndarray]] = {}
+        for number, likelihood in enumerate(model.likelihoods):
+            if likelihood.extra is not None:
+                own = extras.setdefault(likelihood.extra, {})
+                own[model.names[number]] = rows.extra[rows.places == number]
+        x = rows.x, rows.places
+        found: MultiOutputPosterior = condition_all(model, x, rows, extras, options)
+        return found
 
     def observed(self, output: Any) -> tuple[np.ndarray, np.ndarray]:
         """The inputs, in the user's units, and the observations of an output."""
