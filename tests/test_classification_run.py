@@ -26,5 +26,10 @@ def test_the_run_is_of_the_data_and_classifiers_of_the_command(stored):
     for scores in stored["scores"].values():
         assert list(scores) == list(classification.classifiers())
         for found in scores.values():
-            assert 0.5 < found["accuracy"] <= 1
-            assert 0 < found["log_loss"] < np.log(3)
+            assert len(found["accuracy"]) == len(found["log_loss"]) == stored["folds"]
+            assert 0.5 < np.mean(found["accuracy"]) <= 1
+            assert 0 < np.mean(found["log_loss"]) < np.log(3)
+
+
+def test_errors_are_those_of_the_mean_of_folds():
+    assert classification.with_error(np.array([1.0, 2.0, 3.0])) == "2.000 ± 0.577"

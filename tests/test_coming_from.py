@@ -10,12 +10,16 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
 
 import stategp as sg
+from stategp._fitting._methods import _linearised
+from stategp.parameters import all_parameters
 from tests.pages import ROOT, blocks
 
 PAGE = ROOT / "docs" / "coming-from.md"
@@ -53,6 +57,36 @@ def names() -> dict[str, Any]:
     return found
 
 
+def numbers_in(answer: Any) -> Iterator[Any]:
+    """Arrays, the bounds of posteriors, and the parameters of models: what has to be finite."""
+    if isinstance(answer, list | tuple):
+        for part in answer:
+            yield from numbers_in(part)
+    elif isinstance(answer, np.ndarray | jax.Array | float):
+        yield answer
+    elif hasattr(answer, "elbo"):
+        yield answer.elbo
+    elif isinstance(answer, eqx.Module):
+        yield from (parameter.value for parameter in all_parameters(answer))
+
+
+def test_noise_with_a_shared_exponential_precision_is_a_student_t(names: dict) -> None:
+    """Integrated over the process that two outputs share."""
+    g = np.linspace(-9, 9, 4001)
+    for y in ([0.3, -1.2], [4.0, 0.1], [-7.0, 9.0]):
+        logs = [names["shared_t"](one, np.stack([0.5 + 0 * g, g], axis=-1)) for one in y]
+        density = np.trapezoid(np.exp(sum(logs)) * scipy.stats.norm.pdf(g), g)
+        exact = scipy.stats.multivariate_t([0.5, 0.5], np.eye(2), df=2).pdf(y)
+        np.testing.assert_allclose(density, exact, rtol=1e-5)
+
+
+def test_three_points_are_a_rule_of_fifth_order() -> None:
+    points, weights = np.polynomial.hermite_e.hermegauss(_linearised.Unscented.nodes)
+    moments = [weights @ points**power / weights.sum() for power in range(7)]
+    np.testing.assert_allclose(moments[:6], [1, 0, 1, 0, 3, 0], atol=1e-12)
+    assert abs(moments[6] - 15) > 1
+
+
 @pytest.mark.parametrize("ours", list(dict.fromkeys(ours for _, ours in ROWS)))
 def test_a_row_is_answered_by_code_that_runs(ours: str, names: dict) -> None:
     code = [part for part in CODE.findall(ours) if not A_KEYWORD.fullmatch(part)]
@@ -60,7 +94,9 @@ def test_a_row_is_answered_by_code_that_runs(ours: str, names: dict) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sg.NotConvergedWarning)  # of two steps
         for part in code:
-            assert eval(compile(part, str(PAGE), "eval"), dict(names)) is not None
+            answer = eval(compile(part, str(PAGE), "eval"), dict(names))
+            assert answer is not None
+            assert all(np.all(np.isfinite(number)) for number in numbers_in(answer))
 
 
 @pytest.mark.parametrize(

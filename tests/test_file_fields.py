@@ -19,7 +19,7 @@ def test_files_of_every_version_give_what_they_gave(path):
     answers = make_files.ask(sg.load(path))
     assert set(answers) == set(expected)
     for name, numbers in expected.items():
-        if name == "day":
+        if isinstance(np.ravel(numbers)[:1].tolist()[0], str):
             assert answers[name] == numbers
         else:
             np.testing.assert_allclose(answers[name], numbers, rtol=1e-8, atol=1e-10)
@@ -53,7 +53,8 @@ def test_there_are_files_of_every_version():
     names = {case.__name__ for case in make_files.CASES}
     for version in range(1, FORMAT + 1):
         folder = FILES / f"format-{version}"
-        missing = {"registered"} if version == 1 else set()
+        oldest = {case.__name__ for case in make_files.OLDEST}
+        missing = names - oldest if version == 1 else set()
         assert {path.stem for path in folder.glob("*.stategp")} == names - missing
     assert {json.loads(content(path)[0])["format"] for path in SAVED} == set(range(1, FORMAT + 1))
 

@@ -72,10 +72,9 @@ def test_one_time_needs_no_slider(posterior: sg.SpaceTimePosterior) -> None:
 
 
 def test_what_has_no_maps_runs_no_script() -> None:
-    places = np.column_stack([PLACES, PLACES[:, 0]])
-    solid = sg.condition(sg.SpaceTimeGP(SPACE, TIME, places=3), (TIMES, places), np.ones((6, 5)))
-    assert portray(solid).maps is None
-    assert "<script" not in render(solid)
+    several = sg.condition(sg.MultiOutputGP(TIME, outputs=2), TIMES, np.ones((6, 2)))
+    assert portray(several).maps is None
+    assert "<script" not in render(several)
 
 
 def test_times_are_those_of_maps() -> None:

@@ -7,6 +7,7 @@ from jax.scipy.special import gammaln
 from scipy.stats import multivariate_normal
 
 import stategp as sg
+from stategp._story import Line
 from tests.dense_inference import variational_jointly
 
 k, noise = sg.kernels, sg.likelihoods
@@ -123,7 +124,16 @@ def test_saved_and_loaded_it_answers_the_same(learned, tmp_path):
 
 
 def test_the_figure_has_a_panel_for_each_output(learned):
-    assert len(learned.plot(until=12.0).axes) == 3
+    assert [axes.get_ylabel() for axes in learned.plot(until=12.0).axes] == ["a", "b", "c"]
+    for chosen, titles in [("b", ["b"]), (["c", 0], ["c", "a"])]:
+        figure = learned.plot(output=chosen)
+        assert [a.get_title(loc="left") for a in figure.axes] == [f"Output {t}" for t in titles]
+    with pytest.raises(ValueError, match="output must be a number below 3"):
+        learned.plot(output="d")
+    with pytest.raises(
+        TypeError, match=r"plot_components\(\) of a MultiOutputPosterior takes no of"
+    ):
+        learned.plot_components(of="b")
     rows = {row.name for row in sg.plots.portray(learned).hyperparameters}
     assert {"process 1: lengthscale", "b: mixing", "c (likelihood): variance"} <= rows
     assert learned.processes(NEW)[0].shape == (3, 2)
@@ -210,18 +220,56 @@ def test_independent_columns_are_joint_functions_of_their_own(tmp_path):
     np.testing.assert_allclose(found.elbo, wind.elbo + sky.elbo, atol=1e-6)
     chances = found.predict_probabilities(NEW, output="sky")
     np.testing.assert_allclose(chances, sky.predict_probabilities(NEW), atol=1e-4)
-    for quantity in ("quantiles", "predict_y"):
-        one, other = getattr(found, quantity)(NEW, output="sky"), getattr(sky, quantity)(NEW)
-        np.testing.assert_allclose(one, other, atol=1e-4)
     np.testing.assert_allclose(found.predict_y(NEW, output=0), wind.predict_y(NEW), atol=1e-6)
+    y = np.zeros((3, 2))
+    for name, given in {"predict_y": (), "quantiles": (), "cdf": (y,), "crps": (y,)}.items():
+        asked = rf"output='sky'.*; of the others ask {name}\(.*, output='wind'\)"
+        with pytest.raises(ValueError, match=asked):
+            getattr(found, name)(NEW, *given)
+    with pytest.raises(ValueError, match="classes of output 'sky'"):
+        found.quantiles(NEW, output="sky")
+    panels = sg.plots.portray(found, until=9.0).panels
+    assert [(panel.title, panel.up.label) for panel in panels] == [
+        ("Output wind", "wind"), ("Output sky", "Probability")
+    ]  # fmt: skip
+    lines = [mark for mark in panels[1].marks if isinstance(mark, Line)]
+    assert [line.name for line in lines] == ["class 0", "class 1", "class 2"]
+    np.testing.assert_allclose(sum(line.y for line in lines), 1.0, atol=1e-6)
+    figure = found.plot(output=["sky"])
+    assert [axes.get_ylabel() for axes in figure.axes] == ["Probability"]
     found.save(tmp_path / "columns.stategp")
     again = sg.load(tmp_path / "columns.stategp")
     np.testing.assert_array_equal(again.covariance_f(NEW), found.covariance_f(NEW))
-    with pytest.raises(ValueError, match="CRPS is not available for output 'sky'"):
-        found.crps(NEW, np.zeros((3, 2)))
     assert {row.name for row in sg.plots.portray(found).hyperparameters} >= {
         "sky 1: lengthscale", "sky 2 (mean): value", "wind (likelihood): variance"
     }  # fmt: skip
+
+
+def test_what_one_of_several_likelihoods_reads_is_given_by_its_name():
+    model = sg.MultiOutputGP({"wind": KERNEL, "n": KERNEL}, ["gaussian", "poisson"])
+    x, days = np.arange(8.0), 1.0 + np.arange(8.0)
+    counts = np.arange(8.0) % 3
+    y = np.stack([np.sin(x), counts], axis=1)
+    whole = np.stack([np.ones(8), days], axis=1)
+    known = sg.condition(model, x, y, exposure=whole, inducing=4)
+    rows = np.tile(x, 2), np.repeat(["wind", "n"], 8)
+    for inputs, targets in [(x, y), ([x, x], list(y.T)), (rows, y.T.ravel())]:
+        found = sg.condition(model, inputs, targets, exposure={"n": days}, inducing=4)
+        np.testing.assert_allclose(found.elbo, known.elbo, rtol=1e-10)
+    weighted = sg.condition(model, x, y, weights={"n": 2 * np.ones(8)}, inducing=4)
+    twice = sg.condition(model, [x, np.tile(x, 2)], [y[:, 0], np.tile(counts, 2)], inducing=4)
+    np.testing.assert_allclose(weighted.elbo, twice.elbo, rtol=1e-6)
+    for one, other in zip(
+        known.predict_y(x, exposure={"n": days}), known.predict_y(x, exposure=whole), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    for wrong, words in [
+        ({"wind": days}, "'wind', but Gaussian does not read it: leave it to n"),
+        ({"m": days}, "'m', which is none of the 2 outputs"),
+        ({"n": days[:3]}, "output 'n': exposure must have one value per observation"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            sg.condition(model, x, y, exposure=wrong)
 
 
 REFUSED = [

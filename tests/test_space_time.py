@@ -503,15 +503,70 @@ def test_one_map_of_places_along_a_line(counts):
     assert (maps.across[0], maps.up[0], maps.layers[0].values.shape) == ("time", "x", (1, 7, 7))
     assert len(maps.dots[0]) == 18
     assert np.all(maps_of(counts, [1.0], of="y", resolution=3).layers[0].values > 0)
-    cube = np.random.default_rng(0).uniform(size=(3, 3))
-    in_a_cube = sg.condition(make(places=2), (TIMES, cube), GRID[:, :3])
-    with pytest.raises(ValueError, match="one or two coordinates"):
-        maps_of(in_a_cube)
     for wrong, words in [({"of": "g"}, "'f'"), ({"times": []}, "times must be")]:
         with pytest.raises(ValueError, match=words):
             maps_of(counts, **wrong)
     with pytest.raises(ValueError, match=r"sg\.SpaceTimeGP"):
         maps_of(sg.condition(sg.GP("matern32"), [0.0], [1.0]))
+
+
+def test_slices_of_fields_with_more_coordinates(joint, tmp_path):
+    """Every value is the prediction at its place; coordinates are held by name or by number."""
+    from stategp._story import maps_of
+
+    cube = np.random.default_rng(0).uniform(size=(3, 3))
+    solid = sg.condition(make(places=2), (TIMES, cube), GRID[:, :3])
+    middle = float(np.median(cube[:, 2]))
+    usual = maps_of(solid, [1.0], resolution=3)
+    assert usual.titles == (f"time 1, z {middle:.4g}",)
+    for held, names in [({"y": 0.4}, ("x", "z")), ({0: 0.4}, ("y", "z"))]:
+        maps = maps_of(solid, [1.0], at=held, resolution=3)
+        assert (maps.across[0], maps.up[0]) == names
+        place = np.insert([maps.across[1][2], maps.up[1][1]], 1 if "y" in held else 0, 0.4)
+        there = solid.predict_f(([1.0], [place]))[0][0]
+        assert maps.layers[0].values[0, 1, 2] == pytest.approx(float(there))
+    line = maps_of(solid, [0.0, 4.0], at={"x": 0.2, "z": 0.3}, resolution=3)
+    there = solid.predict_f(([line.across[1][2]], [[0.2, line.up[1][1], 0.3]]))[0][0]
+    assert line.layers[0].values[0, 1, 2] == pytest.approx(float(there))
+    assert (line.across[0], line.up[0], line.titles) == ("time", "y", ("x 0.2, z 0.3",))
+    assert maps_of(joint, at={"x": 0.5}, resolution=3).up[0] == "y"
+    solid.report(tmp_path / "solid.html", times=[1.0], at={"z": 0.5})
+    assert "At time 1, z 0.5." in (tmp_path / "solid.html").read_text()
+    for wrong, words in [
+        ({"q": 1.0}, "the coordinates are x, y, z"),
+        (1.0, "by their names or numbers"),
+        ({"x": np.nan}, "finite number"),
+        ({"x": 0.0, "y": 0.0, "z": 0.0}, "at holds 3"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            maps_of(solid, at=wrong)
+    with pytest.raises(TypeError, match=r"plot_maps\(\) takes no colour; it takes of, at"):
+        solid.plot_maps(colour="red")
+
+
+def test_maps_have_the_shape_of_the_place_and_tell_small_uncertainties_apart(joint):
+    from stategp._story import Layer, maps_of
+
+    assert maps_of(joint, [0.0], resolution=3).aspect == 1.0
+    apart = make(space=sg.spatial.Matern32(lengthscale=[1.0, 5.0]), places=2)
+    assert maps_of(sg.condition(apart, (TIMES, SITES), GRID), [0.0], resolution=3).aspect is None
+    earth = make(space=sg.spatial.Matern12(lengthscale=900.0, metric="chordal"), places=2)
+    north = [[5.0, 59.0], [9.0, 61.0]]
+    degrees = maps_of(sg.condition(earth, (TIMES, north), GRID[:, :2]), [0.0], resolution=3)
+    assert degrees.aspect == pytest.approx(2.0)  # 1/cos 60°
+    flat = Layer("sd", "", np.array([1.0, 2.0]))
+    steep = Layer("sd", "", np.array([0.02, 0.2, 2.0]))
+    np.testing.assert_allclose(flat.share_of(flat.values), [0, 1])
+    np.testing.assert_allclose(steep.share_of(steep.values), [0, 0.5, 1])
+    np.testing.assert_allclose(steep.log_ticks(), [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2])
+    assert not Layer("mean", "", steep.values).log
+    assert Layer("sd", "", np.array([0.0, 1.0])).range == (1e-3, 1.0)
+    figure = joint.plot_maps([0.0, 50.0], resolution=5)
+    maps = [axes for axes in figure.axes if axes.get_title()]
+    assert {axes.get_aspect() for axes in maps} == {1.0}
+    assert maps[2].collections[0].norm.vmin == pytest.approx(
+        float(np.min(joint.map([0.0], SITES).sd)), rel=0.5
+    )
 
 
 def test_a_report_of_the_field_at_some_places(joint, tmp_path):

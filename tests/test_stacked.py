@@ -12,6 +12,7 @@ import stategp as sg
 from stategp._story import maps_of, portray
 from stategp.likelihoods import HurdlePoisson, Poisson, Softmax
 from stategp.parameters import map_parameters
+from stategp.plots import plot_checks
 from tests.dense_inference import product_rule, variational_apart
 
 RNG = np.random.default_rng(0)
@@ -110,6 +111,31 @@ def test_maps_and_reports_have_the_probability_of_each_class(sky, tmp_path):
     for wrong, words in [({"of": "f"}, r"parts\[0\]\.plot_maps"), ({"of": "g"}, "'f'")]:
         with pytest.raises(ValueError, match=words):
             maps_of(sky, **wrong)
+
+
+def test_classes_in_no_order_have_no_mean(series, sky):
+    """A GP and fields: their figures show probabilities, and a filter gives them."""
+    there = np.array([X[-1] + 1.0])
+    shares = series.filter().predict_probabilities(there)
+    np.testing.assert_allclose(shares, series.predict_probabilities(there), atol=1e-6)
+    for ask in (
+        lambda: series.predict_y(there),
+        lambda: series.quantiles(there),
+        lambda: series.cdf(there, [1.0]),
+        lambda: series.crps(there, [1.0]),
+        lambda: series.filter().predict_y(there),
+        lambda: sky.predict_y(([1.0], [[0.0, 0.0]])),
+    ):
+        with pytest.raises(ValueError, match=r"have no order.* predict_probabilities\(x_new\)"):
+            ask()
+    panels = portray(series).panels
+    assert [panel.title for panel in panels[1:]] == [f"Function of class {k}" for k in range(3)]
+    labels = [mark for mark in panels[0].marks if type(mark).__name__ == "Dots"]
+    for number, mark in enumerate(labels):
+        np.testing.assert_allclose(mark.x, X[number == Y], rtol=1e-12)
+    assert series.plot().axes[0].get_ylabel() == "Probability"
+    with pytest.raises(ValueError, match="whose observations have an order"):
+        plot_checks(series)
 
 
 def test_maps_of_counts_that_two_fields_make():

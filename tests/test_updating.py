@@ -354,6 +354,65 @@ def test_hyperparameters_stay_or_are_refined():
     np.testing.assert_allclose(refined.elbo, again.elbo, atol=1e-5)
 
 
+def test_several_outputs_are_those_of_all_rows():
+    """Counts with exposures beside Gaussian observations, whole numbers as inputs, gaps."""
+    x = np.arange(16)
+    days = 1.0 + x % 3
+    y = np.stack([np.sin(x / 3), np.where(x == 4, np.nan, x % 3)], axis=1)
+    kernels = [sg.kernels.Matern32(lengthscale=3.0), sg.kernels.Matern12()]
+    mixing = sg.fixed([[1.0, 0.3], [0.0, 1.0]])
+    model = sg.MultiOutputGP(kernels, ["gaussian", "poisson"], mixing=mixing, outputs=["a", "n"])
+
+    def known(part):
+        return {"exposure": {"n": days[part]}}
+
+    old, new = np.r_[0:6, 8:14], np.r_[14:16, 6:8]
+    posterior = sg.condition(model, x[old], y[old], inducing=5, **known(old))
+    updated = posterior.update(x[new], y[new], **known(new))
+    whole = sg.condition(model, x, y, inducing=updated.inducing, **known(slice(None)))
+    assert set(posterior.inducing) < set(updated.inducing)
+    assert isinstance(updated.data.origin, int)
+    np.testing.assert_allclose(updated.elbo, whole.elbo, rtol=1e-9)
+    for one, other in zip(updated.predict_f(WHERE), whole.predict_f(WHERE), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
+    with pytest.raises(NotImplementedError, match=r"no filter, which is for an sg\.GP"):
+        posterior.filter()
+
+
+def test_functions_that_one_likelihood_reads_are_those_of_all_observations():
+    model, labels = sg.JointGP(KERNEL, sg.likelihoods.Softmax(classes=2)), np.floor(X / 3) % 2
+    posterior = sg.condition(model, X[:20], labels[:20], inducing="data")
+    updated = posterior.update(X[20:], labels[20:], weights=np.full(len(X) - 20, 2.0))
+    weights = np.repeat([1.0, 2.0], [20, len(X) - 20])
+    whole = sg.condition(model, X, labels, inducing="data", weights=weights)
+    np.testing.assert_array_equal(updated.inducing, whole.inducing)
+    np.testing.assert_allclose(updated.elbo, whole.elbo, rtol=1e-9)
+
+
+@pytest.mark.parametrize("q", ["joint", "product"])
+def test_fields_are_those_of_all_rows_with_the_places_that_were_there(q):
+    rng = np.random.default_rng(0)
+    times, places = np.arange(6.0), rng.uniform(0, 3, (4, 2))
+    y = np.sin(times)[:, None] * places[:, 0]
+    space, kernel = sg.spatial.Matern32(), sg.kernels.Matern12()
+    model = sg.SpaceTimeGP(space, kernel, places=0.6, q=q)
+    start = sg.condition(model, (times[:4], places), y[:4])
+    updated = start.update((times[4:], places), y[4:])
+    held = sg.SpaceTimeGP(space, kernel, places=start.inducing_places, q=q)
+    whole = sg.condition(held, (times, places), y)
+    np.testing.assert_allclose(updated.elbo, whole.elbo, rtol=1e-9)
+    assert updated.model.share == 0.6
+    where = np.array([2.5, 7.0]), rng.uniform(0, 3, (2, 2))
+    for one, other in zip(updated.predict_f(where), whole.predict_f(where), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7)
+
+
+def test_posteriors_without_an_update_say_what_to_do():
+    additive = sg.condition(sg.AdditiveGP([KERNEL]), X[:, None], Y, inducing=4)
+    with pytest.raises(NotImplementedError, match=r"give all of the data to sg\.condition"):
+        additive.update(X[:, None], Y)
+
+
 def test_other_methods_are_named():
     model = sg.GP(KERNEL, sg.likelihoods.Poisson())
     y = draw(model.likelihood, X)

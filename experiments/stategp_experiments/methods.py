@@ -8,8 +8,10 @@ by natural gradients, without the rows left out, and are the same for all method
 average negative log density of the rows left out; coverage is the share of them whose rank in the
 predictive distribution lies between 5 % and 95 %, so that 90 % is right (a discrete y counts with
 the share of its ranks inside; nothing is drawn). The bound is the importance-weighted one of
-log p(y) with 20 samples of q, whatever the method, in nats per row. Errors are standard errors over
-folds; of the difference from `natural`, fold by fold. Seconds are the median of `sg.condition`,
+log p(y) with 20 samples of q, whatever the method, in nats per row. Methods that came to an end in
+at least half of the folds are averaged over the same folds, those in which all of them did; of
+others there is only the difference from `natural`, fold by fold. Errors are standard errors over
+folds. `vb`, the logistic bound, is for labels. Seconds are the median of `sg.condition`,
 compiled before; they depend on what else the machine does. `quick` takes two folds. `--store`
 writes docs/methods-run.json and the table of docs/inference.md, in a checkout.
 """
@@ -37,8 +39,11 @@ METHODS = {name: name for name in (
     "variational, Riemann": sg.BayesNewton("variational", "riemann"),
     "variational, steady": sg.BayesNewton("variational", "exact", steady=True),
     "linearised, second order": sg.BayesNewton("linearised", "riemann"),
+    "importance-weighted": sg.ImportanceWeighted(SAMPLES),
+    "vb": "vb",
 }  # fmt: skip
 USUAL = "natural"
+ONLY = {"vb": "labels"}  # methods that are for one of the data sets
 
 
 class Case(NamedTuple):
@@ -60,6 +65,11 @@ class Row(NamedTuple):
     bound: float | None  # importance-weighted, of log p(y), for each row
     converged: bool
     seconds: float
+
+
+def methods_of(data: str) -> dict[str, object]:
+    """Those that are for a data set."""
+    return {name: way for name, way in METHODS.items() if ONLY.get(name, data) == data}
 
 
 def cases() -> dict[str, Case]:
@@ -97,7 +107,7 @@ def score(name: str, case: Case, fold: int, count: int) -> list[Row]:
     x, y = case.x[~out], case.y[~out]
     learned = sg.fit(case.model, x, y, inducing="data").model
     rows = []
-    for method, way in METHODS.items():
+    for method, way in methods_of(name).items():
         seconds, nlpd, coverage, bound, converged = [], None, None, None, False
         for _ in range(2):  # the first compiles
             began = time.perf_counter()
@@ -119,28 +129,45 @@ def score(name: str, case: Case, fold: int, count: int) -> list[Row]:
 
 
 def summaries(rows: list[Row]) -> list[dict]:
-    """For each data set and method: averages over folds, errors, and how many came to an end."""
+    """For each data set and method: averages over folds, errors, and how many came to an end.
+
+    `common` is the number of folds that are averaged, the same for all methods but those that came
+    to an end in fewer than half: these are compared with `natural` in their own.
+    """
     found = []
     for data in dict.fromkeys(row.data for row in rows):
         usual = {row.fold: row.nlpd for row in rows if (row.data, row.method) == (data, USUAL)}
-        for method in METHODS:
-            ours = [row for row in rows if (row.data, row.method) == (data, method)]
-            ended = [row for row in ours if row.converged and row.nlpd is not None]
+        each = {
+            method: [row for row in rows if (row.data, row.method) == (data, method)]
+            for method in methods_of(data)
+            if any((row.data, row.method) == (data, method) for row in rows)
+        }
+        ended_in = {
+            method: {row.fold for row in ours if row.converged and row.nlpd is not None}
+            for method, ours in each.items()
+        }
+        often = [folds for folds in ended_in.values() if 2 * len(folds) >= len(usual)]
+        common = set(usual).intersection(*often)
+        for method, ours in each.items():
+            ended = [row for row in ours if row.fold in ended_in[method]]
+            seldom = 2 * len(ended) < len(usual)
+            ended = ended if seldom else [row for row in ended if row.fold in common]
             gaps = [row.nlpd - usual[row.fold] for row in ended if usual[row.fold] is not None]
-            nlpd, error = _average([row.nlpd for row in ended])
+            nlpd, error = _average([] if seldom else [row.nlpd for row in ended])
             gap, gap_error = _average(gaps)
             found.append(
                 {
                     "data": data,
                     "method": method,
                     "folds": len(ours),
-                    "converged": len(ended),
+                    "converged": len(ended_in[method]),
+                    "common": len(ended),
                     "nlpd": nlpd,
                     "nlpd_error": error,
                     "gap": gap,
                     "gap_error": gap_error,
-                    "coverage": _average([row.coverage for row in ended])[0],
-                    "bound": _average([row.bound for row in ended])[0],
+                    "coverage": _average([] if seldom else [row.coverage for row in ended])[0],
+                    "bound": _average([] if seldom else [row.bound for row in ended])[0],
                     "seconds": float(np.median([row.seconds for row in ours])),
                 }
             )
@@ -164,8 +191,10 @@ def table(lines: list[dict]) -> str:
     for line in lines:
         ended = f"{line['converged']} of {line['folds']}"
         cells = ["none"] * 5
-        if line["nlpd"] is not None:
+        if line["gap"] is not None:
             gap = f"{line['gap']:.4f} ± {line['gap_error'] or 0:.4f}"
+            cells = ["–", gap, "–", "–", f"{line['seconds']:.3f}"]
+        if line["nlpd"] is not None:
             cells = [
                 f"{line['nlpd']:.4f} ± {line['nlpd_error'] or 0:.4f}",
                 "" if line["method"] == USUAL else gap,

@@ -38,6 +38,7 @@ from stategp._story import (
 try:
     import matplotlib.dates
     from matplotlib.axes import Axes
+    from matplotlib.colors import LogNorm, Normalize
     from matplotlib.figure import Figure
 except ImportError:  # pragma: no cover
     raise ImportError('figures need Matplotlib: pip install "stategp[plot]"') from None
@@ -68,6 +69,7 @@ _COLOURS = {
 _REMARKS = {"good": GREEN, "look": "#B87800", "bad": VERMILION, "unknown": "0.4"}
 _MOST_POINTS = 5_000  # drawn one by one
 _COLUMNS = 700
+_LETTERS = 62  # of a title and a legend beside it, in a panel of half the width
 
 
 class Picture(Figure):
@@ -82,10 +84,10 @@ class Picture(Figure):
 def plot(posterior: Any, *, ax: Axes | None = None, **options: Any) -> Figure:
     """Data, mean and intervals, with the inducing points, the gaps and where the forecast begins.
 
-    For an additive posterior it shows the effect of each input, for several outputs each of them,
-    for a deep posterior its functions. Options are those of `stategp._story.tell` (`until=` for a
-    forecast, `levels=`) or `portray` (`level=`); a story that has been computed already is drawn as
-    it is.
+    For an additive posterior it shows the effect of each input, for several outputs each of them
+    (`output=` for some, by name or number), for a deep posterior its functions; for classes in no
+    order their probabilities. Options are those of `stategp._story.tell` (`until=` for a forecast,
+    `levels=`) or `portray` (`level=`); a story that has been computed already is drawn as it is.
 
     >>> import numpy as np, stategp as sg
     >>> posterior = sg.condition(sg.GP(sg.kernels.Matern32()), np.arange(3), [0.0, 1.0, 0.0])
@@ -110,7 +112,9 @@ def plot_maps(posterior: Any, times: Any = None, **options: Any) -> Figure:
     Without times there are six, from the first to the last observation. Dots are places that were
     observed. If places have one coordinate, the figure has one map of the mean and one of the
     uncertainty, with time along the horizontal axis. Options: `of="y"` for observations in place of
-    f, and `resolution`, the number of points along each side.
+    f; `at={"z": 1.0}`, the slice that is shown of places with three coordinates (or of two, to see
+    one along time); and `resolution`, the number of points along each side. Colours of
+    uncertainties that differ much follow their logarithm.
 
     >>> import numpy as np, stategp as sg
     >>> times, places = np.arange(10.0), [[0.0], [1.0], [2.0]]
@@ -118,26 +122,35 @@ def plot_maps(posterior: Any, times: Any = None, **options: Any) -> Figure:
     >>> posterior = sg.condition(model, (times, places), np.outer(np.sin(times), [1, 2, 3]))
     >>> plot_maps(posterior, resolution=20).savefig(io.BytesIO())
     """
+    known = ("of", "at", "resolution")
+    if strange := [name for name in options if name not in known]:
+        raise TypeError(f"plot_maps() takes no {', '.join(strange)}; it takes {', '.join(known)}")
     maps = maps_of(posterior, times, **options)
     count = len(maps.layers[0].values)
     columns = min(count, 3)
     rows = -(-count // columns)
-    tall = 2.6 if maps.titles[0] else 3.6
+    tall = 3.6 if count == 1 else 2.6
+    if maps.ratio is not None:  # the height of a map of the width that it has, and its words
+        tall = float(np.clip(7.6 / columns * maps.ratio + 0.6, 1.4, 6.0))
     parts = len(maps.layers)
     figure = Picture(figsize=(9.0, parts * tall * rows), layout="constrained")
     grid = figure.subplots(parts * rows, columns, squeeze=False)
     for part, layer in enumerate(maps.layers):
         group, images = grid[part * rows : (part + 1) * rows], layer.values
-        low, high = layer.ends or (float(np.min(images)), float(np.max(images)))
         colours = "magma" if layer.uncertainty else "viridis"
-        ends = {"vmin": low, "vmax": high, "cmap": colours}
+        norm = LogNorm(*layer.range) if layer.log else Normalize(*layer.range)
+        ends = {"norm": norm, "cmap": colours}
         for number, axes in enumerate(group.flat):
             axes.set_visible(number < count)
             if number < count:
                 drawn = _draw_map(axes, maps, number, images[number], ends)
                 axes.set_xlabel(_plain(maps.across[0]) if number + columns >= count else "")
                 axes.set_ylabel(_plain(maps.up[0]) if number % columns == 0 else "")
-        figure.colorbar(drawn, ax=group.ravel().tolist(), label=layer.name)
+        scale = figure.colorbar(drawn, ax=group.ravel().tolist(), label=layer.name)
+        if layer.log:
+            ticks = layer.log_ticks()
+            scale.set_ticks(ticks, labels=[f"{value:g}" for value in ticks], minor=False)
+            scale.ax.minorticks_off()
     return figure
 
 
@@ -145,7 +158,11 @@ def _draw_map(axes: Axes, maps: Maps, number: int, image: np.ndarray, ends: Any)
     drawn = axes.pcolormesh(
         maps.across[1], maps.up[1], image, shading="nearest", rasterized=True, **ends
     )
-    axes.plot(*maps.dots[number][:_MOST_POINTS].T, ".", color="white", ms=2.5, mew=0, alpha=0.6)
+    dots = maps.dots[number][:_MOST_POINTS].T  # seen on dark colours and on pale ones
+    axes.plot(*dots, ".", color="black", ms=5.5, mew=0, alpha=0.5)
+    axes.plot(*dots, ".", color="white", ms=3.4, mew=0, alpha=0.9)
+    if maps.ratio is not None:
+        axes.set_aspect(maps.aspect)
     axes.set_title(_plain(maps.titles[number]), fontsize=9)
     _tidy(axes)
     return drawn
@@ -180,7 +197,7 @@ def plot_components(posterior: Any, *, figure: Figure | None = None, **options: 
     For an additive posterior it shows the effect of each input, for a deep one its functions.
     Options are those of `plot`.
     """
-    account = recount(posterior, options)
+    account = recount(posterior, options, "plot_components")
     if isinstance(account, Portrait):
         panels, label, about = list(account.panels), "", ""
     else:
@@ -199,9 +216,14 @@ def plot_components(posterior: Any, *, figure: Figure | None = None, **options: 
         axes = figure.add_subplot(grid[row, slice(None) if column is None else column])
         _draw(axes, panel, rule_name=bool(wide) and at == wide[0])
         axes.set_title(_plain(panel.title), loc="left", fontsize=10, fontweight="bold")
-        if any(mark.name for mark in panel.named if isinstance(mark, Line)):
-            axes.legend(fontsize=8, frameon=False, handlelength=1.4)
-        axes.set_ylabel("")
+        lines = [mark.name for mark in panel.named if isinstance(mark, Line)]
+        if lines:
+            above = len(panel.title) + 1.2 * sum(len(name) + 4 for name in lines) < _LETTERS
+            side = {"loc": "lower right", "bbox_to_anchor": (1.01, 0.99), "borderaxespad": 0.0}
+            place = {"ncols": len(lines), "columnspacing": 1.0} | side if above else {}
+            axes.legend(fontsize=8, frameon=False, handlelength=1.4, **place)
+        if level is not None:
+            axes.set_ylabel("")  # one for all stands at the side
         if at in wide[:-1]:
             axes.set_xlabel("")
             axes.tick_params(labelbottom=False)
@@ -226,7 +248,7 @@ def _places(count: int, narrow: set[int]) -> list[tuple[int, int | None]]:
 
 def plot_trace(posterior: Any, *, ax: Axes | None = None, **options: Any) -> Figure:
     """The objective at each step of the fit, how it ended, and how long it took."""
-    account = recount(posterior, options)
+    account = recount(posterior, options, "plot_trace")
     figure, axes = _axes(ax, (6.0, 3.4))
     panel = trace_panel(account)
     _draw(axes, panel)
@@ -242,11 +264,12 @@ def plot_checks(posterior: Any, *, figure: Figure | None = None, **options: Any)
     Every observation is compared with its prediction from all the others; the title states the
     conclusions.
     """
-    account = recount(posterior, options)
+    account = recount(posterior, options, "plot_checks")
     if not isinstance(account, Story):
         raise ValueError(
-            "the checks compare each observation with what the others predict, which is known for "
-            f"posteriors of one input (sg.Posterior), not for {type(posterior).__name__}"
+            "the checks rank each observation among what the others predict, which is known for "
+            "posteriors of one input (sg.Posterior) whose observations have an order, not for "
+            f"that of {account.model}"
         )
     if figure is None:
         figure = Picture(figsize=(9.0, 7.0), layout="constrained")

@@ -26,7 +26,7 @@ REFUSED = {
     "strings in y": ((X, list("abcdef")), {}, "y must hold numbers"),
     "objects": ((X, [object()] * 6), {}, "y must hold numbers"),
     "complex": ((X, Y + 1j), {}, "y must hold numbers, got complex"),
-    "dates": ((np.arange(6).astype("datetime64[D]"), Y), {}, "convert dates to numbers first"),
+    "dates": ((np.arange(6).astype("datetime64[D]"), Y), {}, "make days of them"),
     "range too large": (([-1e308, 0, 1, 2, 3, 1e308], Y), {}, "double precision"),
     "y too small": ((X, 1e-300 * Y), {}, "too small .* rescale y"),
     "y too large": ((X, 1e200 * Y), {}, "too large .* rescale y"),

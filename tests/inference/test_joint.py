@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal, norm, qmc
 import stategp as sg
 from stategp._models import JointGP
 from stategp._models._joint_likelihood import JointLikelihood
+from stategp._posteriors._joint_outcomes import JointOutcomes
 from tests.dense_inference import product_rule, variational_jointly
 
 X = np.array([0.0, 0.6, 1.1, 1.9, 2.4, 3.0])
@@ -145,11 +146,39 @@ def test_classes_are_predicted_with_the_joint_distribution():
     density = np.asarray(posterior.log_density(new, labels))
     np.testing.assert_allclose(density[[0, 2]], np.log([chances[0, 0], chances[2, 2]]))
     assert np.isnan(density[1])
-    np.testing.assert_allclose(posterior.cdf(new, np.ones(3)), chances[:, :2].sum(axis=1))
-    np.testing.assert_allclose(posterior.predict_y(new)[0], chances @ np.arange(3))
-    low, high = np.asarray(posterior.quantiles(new, [0.01, 0.99]))
-    assert np.all(low == 0)
-    assert np.all(high == 2)
+    for ask in (
+        lambda: posterior.predict_y(new),
+        lambda: posterior.quantiles(new),
+        lambda: posterior.cdf(new, np.ones(3)),
+    ):
+        with pytest.raises(ValueError, match=r"have no order.* predict_probabilities\(x_new\)"):
+            ask()
+    figure = posterior.plot(until=8.0)
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["Probability of each class", *(f"Function of class {k}" for k in range(3))]
+    lines = figure.axes[0].get_lines()
+    at = lines[0].get_xdata()
+    for number in range(3):  # the curves, then a row of dots for the labels of each class
+        np.testing.assert_allclose(
+            lines[number].get_ydata(), posterior.predict_probabilities(at)[:, number], atol=1e-9
+        )
+        np.testing.assert_array_equal(lines[3 + number].get_xdata(), X[number == LABELS])
+        assert np.all(lines[3 + number].get_ydata() > 1)
+
+
+class Grades(sg.likelihoods.Softmax):
+    """Outcomes with an order, of which several functions tell."""
+
+    nominal = False
+
+
+def test_outcomes_with_an_order_have_moments_and_quantiles():
+    chances = np.array([[0.1, 0.2, 0.7], [0.5, 0.5, 0.0]])
+    there = JointOutcomes(Grades(classes=3), chances, np.zeros(2))
+    np.testing.assert_allclose(there.moments(), [[1.6, 0.5], [0.44, 0.25]])
+    np.testing.assert_allclose(there.cdf(np.array([1.0, np.nan])), [0.3, np.nan])
+    np.testing.assert_allclose(there.cdf(np.array([1.0, 0.0]), strict=True), [0.1, 0.0])
+    np.testing.assert_array_equal(there.quantiles([0.05, 0.6]), [[0, 0], [2, 1]])
 
 
 OTHER_WAYS = [

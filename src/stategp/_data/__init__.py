@@ -30,7 +30,7 @@ from stategp._data._observations import (
     traced_inputs,
 )
 from stategp._data._on_stretches import OnStretches
-from stategp._data._outputs import Outputs, observe_several, output_numbers
+from stategp._data._outputs import ByOutput, Outputs, by_output, observe_several, output_numbers
 from stategp._data._packing import one_if_equal, pack_moments, pack_rows, pad_observations
 from stategp._data._placed import PlacedRows
 from stategp._data._pooled import Pooled, can_pool, pool
@@ -67,6 +67,7 @@ __all__ = [
     "WIDEST",
     "AtInducing",
     "Bundle",
+    "ByOutput",
     "Cells",
     "Column",
     "Compressed",
@@ -97,6 +98,7 @@ __all__ = [
     "View",
     "Waves",
     "as_columns",
+    "by_output",
     "can_pool",
     "check_bundle",
     "check_columns",

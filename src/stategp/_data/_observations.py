@@ -434,7 +434,12 @@ def numbers(name: str, values: Any) -> np.ndarray:
             raise ValueError(f"{name} must hold numbers, got {_example(array)}") from None
     if array.dtype.kind not in "iufb":
         kind = "dates" if array.dtype.kind in "mM" else str(array.dtype)
-        hint = "; convert dates to numbers first" if kind == "dates" else ""
+        hint = ""
+        if kind == "dates":
+            hint = (
+                "; make days of them, (dates - dates[0]) / np.timedelta64(1, 'D'), here and "
+                "wherever predictions are asked for, or use an sg.Forecaster"
+            )
         raise ValueError(f"{name} must hold numbers, got {kind} such as {_example(array)}{hint}")
     return _one_dimensional(name, array.astype(float, copy=False))
 

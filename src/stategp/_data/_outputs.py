@@ -52,7 +52,8 @@ def observe_several(
     a single column and x is a pair: the inputs, and the name or number of the output in each row.
     """
     refuse_traced("the data", (x, y))
-    given = _for_each_output(names, x, y, dict(extras), weights)
+    named = {key: by_output(key, names, value, likelihoods) for key, value in extras.items()}
+    given = _for_each_output(names, x, y, named, by_output("weights", names, weights))
     checked: list[tuple[np.ndarray, Observations, np.ndarray] | None] = []
     for name, likelihood, one in zip(names, likelihoods, given, strict=True):
         inputs = _prefixed(name, inputs_as_given, "x", one.x)
@@ -200,7 +201,9 @@ def _columns(what: str, names: tuple[str, ...], values: Any, length: int) -> lis
 
 def _columns_or_one(what: str, names: tuple[str, ...], values: Any, length: int) -> list[Any]:
     """One for each output, or the same for all: a number, or one for each x."""
-    if values is None or (column_names(values) is None and np.ndim(values) < 2):
+    if isinstance(values, ByOutput):
+        return list(values)
+    if values is None or np.ndim(values) < 2:
         return [values] * len(names)
     return _columns(what, names, values, length)
 
@@ -218,6 +221,8 @@ def _from_lists(
             )
 
     def each(what: str, value: Any) -> list[Any]:
+        if isinstance(value, ByOutput):
+            return list(value)
         if not isinstance(value, list | tuple):
             return [value] * len(names)
         if len(value) != len(names):
@@ -243,18 +248,59 @@ def _from_rows(
             f"{len(inputs)}, {len(outputs)} and {len(targets)}"
         )
 
-    def part(value: Any, mine: np.ndarray) -> Any:
+    def part(value: Any, mine: np.ndarray, number: int) -> Any:
+        if isinstance(value, ByOutput):
+            return value[number]
         return value if value is None or np.ndim(value) == 0 else np.asarray(value)[mine]
 
     return [
         _Given(
             inputs[outputs == i],
             targets[outputs == i],
-            {key: part(value, outputs == i) for key, value in extras.items()},
-            part(weights, outputs == i),
+            {key: part(value, outputs == i, i) for key, value in extras.items()},
+            part(weights, outputs == i, i),
         )
         for i in range(len(names))
     ]
+
+
+class ByOutput(tuple[Any, ...]):
+    """An entry for each output; None stands for the default."""
+
+
+def by_output(
+    what: str,
+    names: tuple[str, ...],
+    values: Any,
+    likelihoods: tuple[Likelihood, ...] | None = None,
+) -> Any:
+    """The entries of a dictionary or data frame, in the order of the outputs; others unchanged.
+
+    Outputs that are not named have the default. With `likelihoods`, only those can be named whose
+    likelihood reads what this is.
+    """
+    known = column_names(values)
+    if known is None:
+        return values
+    if names == _numbered(len(names)) and len(known) == len(names) and not {*known} & {*names}:
+        return ByOutput(values[column] for column in known)
+    entries: list[Any] = [None] * len(names)
+    for column in known:
+        if column not in names and column not in range(len(names)):
+            raise ValueError(
+                f"{what} has an entry for {column!r}, which is none of the {len(names)} outputs "
+                f"({', '.join(names)})"
+            )
+        number = names.index(column) if column in names else int(column)
+        if likelihoods is not None and likelihoods[number].extra != what:
+            readers = [n for n, one in zip(names, likelihoods, strict=True) if one.extra == what]
+            raise ValueError(
+                f"{what} has an entry for output {names[number]!r}, but "
+                f"{type(likelihoods[number]).__name__} does not read it: "
+                + (f"leave it to {', '.join(readers)}" if readers else "no output does")
+            )
+        entries[number] = values[column]
+    return ByOutput(entries)
 
 
 def output_numbers(names: tuple[str, ...], outputs: Any) -> np.ndarray:

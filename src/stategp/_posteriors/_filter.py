@@ -98,6 +98,10 @@ class Filter:
         """Quantiles of a new observation at each point: the smallest y with P(Y ≤ y) ≥ level."""
         return marginals_at(self, x_new, **extras).quantiles(levels)
 
+    def predict_probabilities(self, x_new: Any) -> Float[Array, "points outcomes"]:
+        """The probability of each label, level or class of a new observation."""
+        return marginals_at(self, x_new).probabilities()
+
     def log_density(self, x_new: Any, y_new: Any, **extras: Any) -> Any:
         """Log predictive density of each new observation separately, NaN where y is NaN.
 

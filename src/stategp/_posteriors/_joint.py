@@ -5,12 +5,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from stategp._data import observe
 from stategp._models import JointGP
 from stategp._posteriors._joint_marginals import JointMarginals, joint_marginals
 from stategp._posteriors._joint_outcomes import JointOutcomes
 from stategp._posteriors._marginals import as_targets
 from stategp._posteriors._mixed import MixedPosterior
 from stategp._posteriors._pointwise import Points, check_levels
+from stategp._posteriors._with_more import condition_all, rows_together
 from stategp._runtime import as_count, as_key, on_device
 
 Functions = Float[Array, "points functions"]
@@ -92,6 +94,15 @@ class JointPosterior(MixedPosterior):
         raise ValueError(
             "the CRPS is not available for an sg.JointGP: use log_density, or an sg.GP"
         )
+
+    def _with_more(
+        self, x_new: Any, y_new: Any, beside: dict[str, Any], options: dict[str, Any]
+    ) -> "JointPosterior":
+        likelihood = self.model.likelihood
+        rows = rows_together(self, observe(x_new, y_new, likelihood, **beside), None)
+        extras = {} if likelihood.extra is None else {likelihood.extra: rows.extra}
+        found: JointPosterior = condition_all(self.model, rows.x, rows, extras, options)
+        return found
 
     def _joint_moments(self, x_new: Any) -> tuple[np.ndarray, np.ndarray]:
         return self._moments_at(self._points("x_new", x_new), ())

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from stategp._data import check_support
 from stategp._models import JointLikelihood, bare
+from stategp._posteriors._marginals import refuse_classes
 from stategp._posteriors._pointwise import Points, by_blocks
 from stategp._runtime import on_device
 from stategp.likelihoods import Likelihood
@@ -35,6 +36,7 @@ class JointOutcomes(eqx.Module):
 
     def moments(self) -> tuple[Points, Points]:
         """Mean and variance of a new observation."""
+        refuse_classes(self.likelihood)
         labels = np.arange(self.chances.shape[1])
         mean = self.chances @ labels
         spread = np.sum((labels - mean[:, None]) ** 2 * self.chances, axis=1)
@@ -57,6 +59,7 @@ class JointOutcomes(eqx.Module):
 
     def cdf(self, y: np.ndarray, *, strict: Any = False) -> Points:
         """P(Y ≤ y), or P(Y < y) if `strict` (NaN where y is NaN)."""
+        refuse_classes(self.likelihood)
         labels = np.arange(self.chances.shape[1])
         upto = labels < y[:, None] if strict else labels <= y[:, None]
         below = np.sum(np.where(upto, self.chances, 0.0), axis=1)
@@ -65,6 +68,7 @@ class JointOutcomes(eqx.Module):
 
     def quantiles(self, levels: Any) -> Float[Array, "levels points"]:
         """The smallest y with P(Y ≤ y) ≥ level."""
+        refuse_classes(self.likelihood)
         upto = np.cumsum(self.chances, axis=1)[:, :-1]
         rows = np.sum(upto[None] < np.asarray(levels)[:, None, None], axis=-1)
         answer: Float[Array, "levels points"] = on_device(1.0 * rows)

@@ -44,6 +44,7 @@ class Marginals(eqx.Module):
 
     def moments(self) -> tuple[Points, Points]:
         """Mean and variance of a new observation."""
+        refuse_classes(self.likelihood)
         moments: tuple[Points, Points] = per_point(
             self.likelihood, "predict", self.mean, self.variance, self.extra
         )
@@ -62,6 +63,7 @@ class Marginals(eqx.Module):
 
     def quantiles(self, levels: Any) -> Float[Array, "levels points"]:
         """The smallest y with P(Y ≤ y) ≥ level, a row for each level."""
+        refuse_classes(self.likelihood)
         wanted = check_levels(levels)
         # All levels together: one after the other would fill more blocks.
         columns = (
@@ -74,12 +76,14 @@ class Marginals(eqx.Module):
 
     def cdf(self, y: Any, *, strict: Any = False) -> Points:
         """P(Y ≤ y), or P(Y < y) if `strict` (NaN where y is NaN)."""
+        refuse_classes(self.likelihood)
         values = as_targets(y, len(self))
         highest, below = self.likelihood.edges(values, np.asarray(self.extra))
         return self._each("predictive_cdf", below if strict else highest)
 
     def crps(self, y: Any) -> Points:
         """Continuous ranked probability score (NaN where y is NaN)."""
+        refuse_classes(self.likelihood)
         return self._each("crps", self._supported(y))
 
     def log_density(self, y: Any) -> Points:
@@ -110,6 +114,17 @@ def marginals_at(posterior: Any, x_new: Any, **extras: Any) -> Marginals:
     likelihood = posterior.model.likelihood
     extra = on_device(np.asarray(extra_values(likelihood, len(mean), extras)))
     return Marginals(likelihood, mean, variance, extra)
+
+
+def refuse_classes(likelihood: Likelihood) -> None:
+    """Classes in no order have probabilities, but no mean, variance or quantile."""
+    if likelihood.nominal:
+        raise ValueError(
+            f"the classes of {type(likelihood).__name__} have no order, so their numbers have no "
+            "mean, variance, quantiles, distribution function or CRPS: ask "
+            "predict_probabilities(x_new) for the probability of each class, and log_density for "
+            "a score"
+        )
 
 
 def as_targets(y_new: Any, points: int) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Posteriors of models whose observations read mixtures of several processes."""
 
+import abc
 from typing import Any
 
 import equinox as eqx
@@ -57,6 +58,49 @@ class MixedPosterior(Predicts):
     fit_result: FitResult | None = eqx.field(static=True, default=None)
     certificate: Certificate | None = eqx.field(static=True, default=None)
     indefinite: bool = eqx.field(static=True, default=False)  # whether sites may subtract precision
+
+    def update(
+        self,
+        x_new: Any,
+        y_new: Any,
+        *,
+        inducing: Any = None,
+        weights: Any = None,
+        method: Any = None,
+        progress: Any = None,
+        **extras: Any,
+    ) -> Any:
+        """The posterior with more observations, at the end of the others or anywhere.
+
+        Hyperparameters stay as they are. The answer is that of `sg.condition` with all observations
+        and the same inducing points, and with more of them where new inputs lie beyond or in gaps
+        between them; all observations are looked at again. Data come in the forms that
+        `sg.condition` takes.
+
+        Arguments:
+            x_new: where the new observations are.
+            y_new: observations; NaN means missing.
+            inducing: other inducing points for all, as for `sg.condition`.
+            weights: the number of times each new observation counts.
+            method: how q is found, by default "natural".
+            progress: whether to show the bound on standard error.
+            extras: `noise_variance`, `exposure`, `trials` or `censored` of the new observations.
+
+        >>> import numpy as np, stategp as sg
+        >>> model = sg.MultiOutputGP(sg.kernels.Matern32(), outputs=["a", "b"])
+        >>> posterior = sg.condition(model, np.arange(3), [[0, 1], [1, np.nan], [0, 1]])
+        >>> posterior.update([3.0], [[0.5, 2.0]]).data.observed
+        7
+        """
+        refuse_traced("the posterior", self)
+        options = {"inducing": inducing, "method": method, "progress": progress}
+        return self._with_more(x_new, y_new, {"extras": extras, "weights": weights}, options)
+
+    @abc.abstractmethod
+    def _with_more(
+        self, x_new: Any, y_new: Any, beside: dict[str, Any], options: dict[str, Any]
+    ) -> Any:
+        """The posterior of these observations too; `beside` has what comes with them."""
 
     @property
     def inducing(self) -> np.ndarray:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stategp._data import extra_values
+from stategp._data import ByOutput, by_output, extra_values, observe_several
 from stategp._models import MultiOutputGP
 from stategp._posteriors._joint_marginals import JointMarginals, joint_marginals
 from stategp._posteriors._joint_outcomes import JointOutcomes
@@ -16,6 +16,7 @@ from stategp._posteriors._mixed import MixedPosterior
 from stategp._posteriors._pointwise import check_levels
 from stategp._posteriors._prediction import observe_samples
 from stategp._posteriors._vectors import draw_noise, noise_matrices, vector_log_density
+from stategp._posteriors._with_more import condition_all, rows_together
 from stategp._runtime import as_count, as_key, on_device
 
 Columns = Float[Array, "points *outputs"]
@@ -170,6 +171,7 @@ class MultiOutputPosterior(MixedPosterior):
         What likelihoods read beside y is given by name, as for `fit`: a number, one for each point,
         or one for each point and output.
         """
+        self._refuse_classes("predict_y(x_new", output)
         pairs = self._each(x_new, output, extras, lambda there, _: there.moments())
         moments = [np.stack([pair[k] for pair in pairs], axis=-1) for k in range(2)]
         return _answer(moments, output)
@@ -178,6 +180,7 @@ class MultiOutputPosterior(MixedPosterior):
         self, x_new: Any, levels: Any = (0.025, 0.5, 0.975), *, output: Any = None, **extras: Any
     ) -> Float[Array, "levels points *outputs"]:
         """Quantiles of new observations: the smallest y with P(Y ≤ y) ≥ level."""
+        self._refuse_classes("quantiles(x_new", output)
         wanted = check_levels(levels)
         parts = self._each(x_new, output, extras, lambda there, _: there.quantiles(wanted))
         quantiles = np.stack(parts, axis=-1)
@@ -209,12 +212,14 @@ class MultiOutputPosterior(MixedPosterior):
         self, x_new: Any, y_new: Any, *, strict: Any = False, output: Any = None, **extras: Any
     ) -> Columns:
         """P(Y ≤ y) of each new observation, or P(Y < y) if `strict` (NaN where y is NaN)."""
+        self._refuse_classes("cdf(x_new, y_new", output)
         return self._scores(
             x_new, y_new, output, extras, lambda there, y: there.cdf(y, strict=strict)
         )
 
     def crps(self, x_new: Any, y_new: Any, *, output: Any = None, **extras: Any) -> Columns:
         """Continuous ranked probability score of each new observation (NaN where y is NaN)."""
+        self._refuse_classes("crps(x_new, y_new", output)
         for number in self._wanted(output):
             if self.model.likelihoods[number].latents > 1:
                 raise ValueError(
@@ -261,6 +266,26 @@ class MultiOutputPosterior(MixedPosterior):
             return joint_marginals(likelihood, mean, covariance, extra)
         return Marginals(likelihood, *on_device((mean[:, 0], covariance[:, 0, 0], extra)))
 
+    def _with_more(
+        self, x_new: Any, y_new: Any, beside: dict[str, Any], options: dict[str, Any]
+    ) -> "MultiOutputPosterior":
+        model = self.model
+        new = observe_several(model.names, model.likelihoods, x_new, y_new, **beside)
+        rows = rows_together(self, new.data, new.places)
+        if model.ties is not None and len({*zip(rows.places, rows.x, strict=True)}) < len(rows.x):
+            raise ValueError(
+                "outputs whose noise is correlated are observed together: with several "
+                "observations of one output at one x, give all of the data to sg.condition"
+            )
+        extras: dict[str, dict[str, np.ndarray]] = {}
+        for number, likelihood in enumerate(model.likelihoods):
+            if likelihood.extra is not None:
+                own = extras.setdefault(likelihood.extra, {})
+                own[model.names[number]] = rows.extra[rows.places == number]
+        x = rows.x, rows.places
+        found: MultiOutputPosterior = condition_all(model, x, rows, extras, options)
+        return found
+
     def observed(self, output: Any) -> tuple[np.ndarray, np.ndarray]:
         """The inputs, in the user's units, and the observations of an output."""
         mine = np.asarray(self.places) == self.model.number_of(output)
@@ -271,15 +296,38 @@ class MultiOutputPosterior(MixedPosterior):
             return list(range(self.model.outputs))
         return [self.model.number_of(output)]
 
+    def _refuse_classes(self, call: str, output: Any) -> None:
+        """Classes in no order have probabilities: which of the outputs can be asked, and how."""
+        names, likelihoods = self.model.names, self.model.likelihoods
+        classes = [i for i in self._wanted(output) if likelihoods[i].nominal]
+        if not classes:
+            return
+        name = names[classes[0]]
+        others = [repr(names[i]) for i in self._wanted(output) if i not in classes]
+        rest = f"; of the others ask {call}, output={' or '.join(others)})" if others else ""
+        raise ValueError(
+            f"the classes of output {name!r} ({type(likelihoods[classes[0]]).__name__}) have no "
+            "order, so their numbers have no mean, variance, quantiles, distribution function or "
+            f"CRPS: ask predict_probabilities(x_new, output={name!r}) for the probability of each "
+            f"class, and log_density for a score{rest}"
+        )
+
     def _extra_of(self, number: int, points: int, extras: dict[str, Any]) -> np.ndarray:
         likelihood = self.model.likelihoods[number]
         known = {one.extra for one in self.model.likelihoods}
         own = {
-            name: np.asarray(value)[:, number] if np.ndim(value) == 2 else value
+            name: self._entry_of(number, name, value)
             for name, value in extras.items()
             if name == likelihood.extra or name not in known
         }
         return np.asarray(extra_values(likelihood, points, own))
+
+    def _entry_of(self, number: int, name: str, value: Any) -> Any:
+        """What one output has of an argument: that of its name, a column, or all of it."""
+        value = by_output(name, self.model.names, value, self.model.likelihoods)
+        if isinstance(value, ByOutput):
+            return value[number]
+        return np.asarray(value)[:, number] if np.ndim(value) == 2 else value
 
     def _each(
         self, x_new: Any, output: Any, extras: dict[str, Any], ask: Callable[[Predicted, int], Any]

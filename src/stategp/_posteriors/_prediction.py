@@ -51,6 +51,20 @@ class Predicts(Shown):
     ) -> Float[Array, "samples points *latents"]:
         """Joint samples of the latent function."""
 
+    def update(self, *_: Any, **__: Any) -> Any:
+        """The posterior with more observations, where there is such a way."""
+        raise NotImplementedError(
+            f"a {type(self).__name__} has no update: give all of the data to "
+            "sg.condition(posterior.model, x, y)"
+        )
+
+    def filter(self, *_: Any, **__: Any) -> Any:
+        """What forecasts need of the posterior of an `sg.GP`, kept up to date one by one."""
+        raise NotImplementedError(
+            f"a {type(self).__name__} has no filter, which is for an sg.GP: give all of the data "
+            "to sg.condition(posterior.model, x, y)"
+        )
+
     def save(self, path: Any) -> None:
         """Write the posterior to a file of numbers and names, which `sg.load` reads."""
         save(self, path)

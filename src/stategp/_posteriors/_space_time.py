@@ -1,5 +1,6 @@
 """The posterior of a field over space and time."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from stategp._data import relative_inputs, times_and_places
+from stategp._data import observe_in_space, relative_inputs, times_and_places
 from stategp._models import SpaceTimeGP, bare
 from stategp._posteriors._mixed import MixedPosterior
 from stategp._posteriors._pointwise import Points, by_blocks, padded
@@ -22,6 +23,7 @@ from stategp._posteriors._white import (
     variance_at,
     white_at,
 )
+from stategp._posteriors._with_more import condition_all, rows_together
 from stategp._runtime import (
     as_count,
     as_key,
@@ -108,6 +110,25 @@ class SpaceTimePosterior(Mapped, MixedPosterior):
         mean = self._offset(x)
         drawn: Float[Array, "samples points"] = on_device(field[:, which.reshape(-1), when] + mean)
         return drawn
+
+    def _with_more(
+        self, x_new: Any, y_new: Any, beside: dict[str, Any], options: dict[str, Any]
+    ) -> "SpaceTimePosterior":
+        model = self.model
+        held = SpaceTimeGP(
+            model.space, model.time, model.noise, places=self.inducing_places, q=model.q,
+            mean=model.mean, names=model.columns,
+        )  # fmt: skip
+        new = observe_in_space(x_new, y_new, model.names, model.likelihood, **beside)
+        rows = rows_together(self, *new)
+        extra = model.likelihood.extra
+        extras = {} if extra is None else {extra: rows.extra}
+        found: SpaceTimePosterior = condition_all(
+            held, (rows.x, rows.places), rows, extras, options
+        )
+        # Places that were learned or chosen by a share stay so if the model is fitted again.
+        same = eqx.tree_at(lambda m: (m.time, m.mean), model, (found.model.time, found.model.mean))
+        return dataclasses.replace(found, model=same)
 
     @property
     def inducing_places(self) -> np.ndarray:

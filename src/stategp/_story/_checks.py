@@ -51,12 +51,7 @@ def check(
     posterior: Posterior, levels: tuple[float, ...], seed: int
 ) -> tuple[Checks, dict[str, float]]:
     """What observations look like (x measured from the origin), and their mean scores."""
-    data = posterior.data
-    if not data.individual:
-        raise ValueError(
-            "figures and reports compare the model with single observations, and this posterior "
-            "is that of a summary or stream: draw predict_f, predict_y, or fit to the observations"
-        )
+    data = single_observations(posterior)
     spread, runs = choose_evenly(len(data))
     together = spread if runs[0] is spread else np.concatenate([spread, *runs])
     relative, y = np.asarray(data.x)[together], np.asarray(data.y)[together]
@@ -82,6 +77,16 @@ def check(
         relative[even], ranks[even], residuals[even], correlation, pairs, nominal, actual, about
     )
     return checks, _scores(predicted[even], y[even], lower[even], upper[even], levels)
+
+
+def single_observations(posterior: Any) -> Any:
+    """The data of a posterior, unless they are sums."""
+    if not posterior.data.individual:
+        raise ValueError(
+            "figures and reports show single observations, and this posterior is that of a "
+            "summary or stream: draw what it predicts, or fit to the observations"
+        )
+    return posterior.data
 
 
 def _about(count: int, looked_at: int) -> str:

@@ -1,14 +1,19 @@
 """What maps of a field over space and time show."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from stategp._arguments import whole_number
+from stategp._arguments import as_whole, whole_number
 from stategp._posteriors import SpaceTimePosterior, StackedPosterior, marginals_at
 
 _PANELS = 6  # maps, unless times are given
 _FRAMES, _FINENESS = 24, 48  # of a report: times to look through, points along a side
+_NEAR = 0.1  # of the extent: places that far from a slice are shown on it
+_WIDE = 3.0  # from this ratio of the highest to the lowest uncertainty on, its scale is a log one
+_DECADES = 1e-3  # of the highest, where the scale of the uncertainty ends
+_FLAT = 0.2  # flatter maps (or narrower ones) are stretched
 _MARGIN = 0.03  # around the places of the data, as a share of their extent
 Axis2 = tuple[str, np.ndarray]
 
@@ -26,6 +31,41 @@ class Layer(NamedTuple):
         """Whether large values say that little is known."""
         return self.key == "sd"
 
+    @property
+    def range(self) -> tuple[float, float]:
+        """The ends of the scale of colours."""
+        if self.ends is not None:
+            return self.ends
+        low, high = float(np.min(self.values)), float(np.max(self.values))
+        if self.log:
+            return max(low, _DECADES * high), high
+        room = 0.5 * (abs(low) or 1.0) if high - low <= 1e-12 * max(abs(low), abs(high)) else 0.0
+        return low - room, high + room
+
+    @property
+    def log(self) -> bool:
+        """Whether the colours follow the logarithm.
+
+        Uncertainties at the data and far from them are then both told apart.
+        """
+        low, high = float(np.min(self.values)), float(np.max(self.values))
+        return self.uncertainty and high > _WIDE * max(low, 0.0)
+
+    def share_of(self, values: Any) -> np.ndarray:
+        """Where values lie between the ends of the scale, from 0 to 1."""
+        (low, high), values = self.range, np.asarray(values)
+        if self.log:
+            low, high, values = np.log(low), np.log(high), np.log(np.maximum(values, low))
+        shares: np.ndarray = np.asarray(np.clip((values - low) / (high - low), 0, 1))
+        return shares
+
+    def log_ticks(self) -> list[float]:
+        """Round values of a logarithmic scale: 1, 2 and 5 in every decade."""
+        low, high = self.range
+        powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+        values = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
+        return [value for value in values if low <= value <= high]
+
 
 class Maps(NamedTuple):
     """What is shown on a grid: mean and standard deviation, or the probability of each class."""
@@ -35,6 +75,16 @@ class Maps(NamedTuple):
     titles: tuple[str, ...]
     layers: tuple[Layer, ...]
     dots: tuple[np.ndarray, ...]  # where there were observations, for each map
+    along_time: bool = False  # whether time runs across
+    aspect: float | None = None  # the length of a unit upwards, in those across; None: unknown
+
+    @property
+    def ratio(self) -> float | None:
+        """The height of a map divided by its width, where a unit has one length; None: any."""
+        if self.aspect is None:
+            return None
+        ratio = self.aspect * float(np.ptp(self.up[1])) / float(np.ptp(self.across[1]))
+        return ratio if _FLAT <= ratio <= 1 / _FLAT else None
 
 
 def maps_of(
@@ -42,13 +92,16 @@ def maps_of(
     times: Any = None,
     *,
     of: str | None = None,
+    at: Any = None,
     resolution: Any = 60,
 ) -> Maps:
     """Maps over the extent of the data.
 
     Fields over a plane or the Earth have a map for each of the times, by default six between the
     first and the last. A field over a line has one map, of time against place, between the first
-    and the last of the times. `of="y"` shows what would be observed instead of f. Of fields
+    and the last of the times. Of places with more coordinates there are maps of a slice,
+    `at={"z": 1.0}`, with the name or the number of each coordinate that is held; by default the
+    third, at its median. `of="y"` shows what would be observed instead of f. Of fields
     that one likelihood reads there are maps of what would be observed only: the probability of each
     class, or mean and standard deviation.
 
@@ -74,43 +127,89 @@ def maps_of(
             "each function of an sg.StackedGP has maps of its own: posterior.parts[0].plot_maps()"
         )
     size = whole_number("resolution", resolution, least=2)
-    dimensions = field.inducing_places.shape[1]
-    if dimensions > 2:
-        raise ValueError(
-            "maps are for places with one or two coordinates; posterior.map(times, places) gives "
-            "the numbers for any others"
-        )
-    wanted = _times(field, times, size if dimensions == 1 else _PANELS, dimensions == 1)
-    names = field.model.names(dimensions)
     places = np.asarray(field.places)
-    if dimensions == 1:
-        line = _between(places[:, 0], size)
+    time, *names = field.model.names(places.shape[1])
+    held = _held(names, at, places)
+    free = [number for number in range(len(names)) if number not in held]
+    wanted = _times(field, times, size if len(free) == 1 else _PANELS, len(free) == 1)
+    where = "".join(f", {names[number]} {value:.4g}" for number, value in held.items())
+    near = _near(places, held)
+    if len(free) == 1:
+        line = _between(places[:, free[0]], size)
         layers = tuple(
             layer._replace(values=layer.values.T[None])
-            for layer in _layers(posterior, wanted, line[:, None], of)
+            for layer in _layers(posterior, wanted, _filled(line[:, None], free, held), of)
         )
         when = np.asarray(field.data.x) + field.data.origin
-        seen = np.column_stack([when, places[:, 0]])
-        return Maps((names[0], wanted), (names[1], line), ("",), layers, (seen,))
-    across, up = (_between(column, size) for column in places.T)
+        seen = np.column_stack([when, places[:, free[0]]])[near]
+        axes = (time, wanted), (names[free[0]], line)
+        return Maps(*axes, (where.removeprefix(", "),), layers, (seen,), along_time=True)
+    across, up = (_between(places[:, number], size) for number in free)
     grid = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
     layers = tuple(
         layer._replace(values=layer.values.reshape(-1, size, size))
-        for layer in _layers(posterior, wanted, grid, of)
+        for layer in _layers(posterior, wanted, _filled(grid, free, held), of)
     )
-    titles = tuple(f"{names[0]} {time:.6g}" for time in wanted)
-    dots = tuple(np.unique(places, axis=0) for _ in wanted)
-    return Maps((names[1], across), (names[2], up), titles, layers, dots)
+    titles = tuple(f"{time} {value:.6g}{where}" for value in wanted)
+    dots = tuple(np.unique(places[near][:, free], axis=0) for _ in wanted)
+    axes = (names[free[0]], across), (names[free[1]], up)
+    return Maps(*axes, titles, layers, dots, aspect=_aspect(field.model.space, up))
 
 
-def report_maps(posterior: Any, times: Any = None) -> Maps | None:
-    """Maps to look through one after the other; None for places with three coordinates."""
+def report_maps(posterior: Any, times: Any = None, at: Any = None) -> Maps:
+    """Maps to look through one after the other."""
     field = posterior.parts[0] if isinstance(posterior, StackedPosterior) else posterior
-    if field.inducing_places.shape[1] > 2:
-        return None
     if times is None:
         times = _times(field, None, _FRAMES, False)
-    return maps_of(posterior, times, resolution=_FINENESS)
+    return maps_of(posterior, times, at=at, resolution=_FINENESS)
+
+
+def _held(names: list[str], at: Any, places: np.ndarray) -> dict[int, float]:
+    """The coordinates that are held, by number, and where."""
+    if at is None:
+        return {2: float(np.median(places[:, 2]))} if len(names) > 2 else {}
+    held: dict[int, float] = {}
+    for which, value in at.items() if isinstance(at, Mapping) else [(at, None)]:
+        number = names.index(which) if which in names else as_whole(which)
+        if value is None or number is None or not 0 <= number < len(names):
+            raise ValueError(
+                "at must say which coordinates are held and where, by their names or numbers, such "
+                f"as at={{{names[-1]!r}: 1.0}}; the coordinates are {', '.join(names)}; got {at!r}"
+            )
+        if not np.ndim(value) == 0 or not np.isfinite(float(value)):
+            raise ValueError(f"at[{which!r}] must be a finite number, got {value!r}")
+        held[number] = float(value)
+    if not 1 <= len(names) - len(held) <= 2:
+        raise ValueError(
+            f"maps have one or two coordinates beside time: of {', '.join(names)}, at holds "
+            f"{len(held)}"
+        )
+    return held
+
+
+def _filled(free: np.ndarray, which: list[int], held: dict[int, float]) -> np.ndarray:
+    """Places from their free coordinates and those that are held."""
+    places = np.empty((len(free), len(which) + len(held)))
+    places[:, which] = free
+    for number, value in held.items():
+        places[:, number] = value
+    return places
+
+
+def _near(places: np.ndarray, held: dict[int, float]) -> np.ndarray:
+    """Which places are so near to the slice that they are shown on it."""
+    near = np.ones(len(places), dtype=bool)
+    for number, value in held.items():
+        column = places[:, number]
+        near &= np.abs(column - value) <= _NEAR * np.ptp(column)
+    return near
+
+
+def _aspect(space: Any, up: np.ndarray) -> float | None:
+    """The length of a unit upwards in those across, where the kernel says that they are alike."""
+    if space.metric != "euclidean":
+        return float(1 / np.cos(np.radians(np.clip(np.mean(up[[0, -1]]), -80, 80))))
+    return 1.0 if np.size(space.lengthscale.value) == 1 else None
 
 
 def _times(posterior: Any, times: Any, count: int, filled: bool) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 
 from stategp._posteriors import SpaceTimePosterior, StackedPosterior, marginals_at
 from stategp._story._charts import Axis, Fill, Line, Mark, Panel
+from stategp._story._classes import class_lines
 from stategp._story._story import Band
 
 _MOST = 6  # places
@@ -37,11 +38,7 @@ def outcome_panels(posterior: StackedPosterior, level: float) -> list[Panel]:
         there = marginals_at(posterior, (times, np.tile(places[number], (len(times), 1))))
         marks: tuple[Mark, ...]
         if likelihood.outcomes is not None:
-            shares = np.asarray(there.probabilities()).T
-            marks = tuple(
-                Line(f"part{k % _MOST}", times, share, key=f"class{k}", name=f"{k}")
-                for k, share in enumerate(shares)
-            )
+            marks = class_lines(times, np.asarray(there.probabilities()))
             up = Axis("Probability", (0.0, 1.0))
         else:
             ends = np.asarray(there.quantiles([(1 - level) / 2, (1 + level) / 2]))

@@ -11,6 +11,7 @@ from stategp._posteriors import (
     DeepPosterior,
     JointPosterior,
     MultiOutputPosterior,
+    Posterior,
     SpaceTimePosterior,
     StackedPosterior,
 )
@@ -43,6 +44,8 @@ def portray(
     level: Any = 0.95,
     until: Any = None,
     times: Any = None,
+    at: Any = None,
+    output: Any = None,
     title: str | None = None,
     call: str | None = None,
     to_time: Callable[[np.ndarray], np.ndarray] | None = None,
@@ -53,14 +56,17 @@ def portray(
     Arguments:
         posterior: from `sg.fit` or `sg.condition`.
         level: probability of the intervals.
-        until: where the forecast of several outputs ends, in the units of x; by default there is
+        until: where the forecast along one input ends, in the units of x; by default there is
             none.
         times: those of the maps of a field over space and time; by default 24, from the first to
             the last of the data.
+        at: the slice of a field of which there are maps, such as {"z": 1.0}.
+        output: which of several outputs are shown, one or a list of names or numbers; by default
+            all.
         title: title of figures and report.
         call: the call that made the posterior, shown in the report.
-        to_time: of several outputs, what inputs are drawn as, such as dates.
-        x_label: of several outputs, what the inputs are called.
+        to_time: along one input, what inputs are drawn as, such as dates.
+        x_label: along one input, what the inputs are called.
 
     >>> import numpy as np, stategp as sg
     >>> x = np.random.default_rng(0).uniform(size=(50, 2))
@@ -71,29 +77,34 @@ def portray(
     """
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, such as 0.95; got {level!r}")
-    if until is not None and not isinstance(posterior, MultiOutputPosterior | JointPosterior):
+    if until is not None and not isinstance(
+        posterior, MultiOutputPosterior | JointPosterior | Posterior
+    ):
         raise ValueError("until is for posteriors along one input, which have forecasts")
     if times is not None and not isinstance(posterior, SpaceTimePosterior | StackedPosterior):
         raise ValueError("times are those of maps, which only fields over space and time have")
-    lead, maps = "", None
+    if at is not None and not isinstance(posterior, SpaceTimePosterior | StackedPosterior):
+        raise ValueError("at is the slice of maps, which only fields over space and time have")
+    if output is not None and not isinstance(posterior, MultiOutputPosterior):
+        raise ValueError("output is for posteriors of several outputs (sg.MultiOutputGP)")
+    lead, maps, axis = "", None, (to_time or np.asarray, x_label)
     if isinstance(posterior, MultiOutputPosterior):
-        panels = output_panels(posterior, float(level), until, to_time or np.asarray, x_label)
+        chosen = _chosen(posterior, output)
+        panels = output_panels(posterior, float(level), until, *axis, chosen)
         observations = posterior.data.observed
         name = "Outputs"
-        about = (
-            f"Observations of each output, with the mean and the {interval_name(level)} of new "
-            "ones."
-        )
-    elif isinstance(posterior, JointPosterior):
-        panels = function_panels(posterior, float(level), until)
+        kinds = {posterior.model.likelihoods[number].nominal for number in chosen}
+        about = f"Observations of each output, with {_new_ones(kinds, level)}."
+        lead = f", {posterior.model.outputs} outputs"
+    elif isinstance(posterior, JointPosterior | Posterior):
+        panels = function_panels(posterior, float(level), until, *axis)
         observations = posterior.data.observed
         name = "Observations and functions"
-        about = (
-            f"Observations with the mean and the {interval_name(level)} of new ones, and the "
-            "functions that they depend on."
-        )
+        shown = _new_ones({posterior.model.likelihood.nominal}, level)
+        about = f"Observations with {shown}, and the functions that they depend on."
+        lead = f", {posterior.model.likelihood.latents} functions"
     elif isinstance(posterior, SpaceTimePosterior):
-        panels, maps = place_panels(posterior, float(level)), report_maps(posterior, times)
+        panels, maps = place_panels(posterior, float(level)), report_maps(posterior, times, at)
         observations = posterior.data.observed
         name = "A field over space and time"
         about = (
@@ -103,7 +114,7 @@ def portray(
         )
         lead = f" at {_distinct(posterior.places)} places and {_distinct(posterior.data.x)} times"
     elif isinstance(posterior, StackedPosterior):
-        panels, maps = outcome_panels(posterior, float(level)), report_maps(posterior, times)
+        panels, maps = outcome_panels(posterior, float(level)), report_maps(posterior, times, at)
         field = posterior.parts[0]
         observations = field.data.observed
         name = "Fields that one likelihood reads"
@@ -142,6 +153,22 @@ def portray(
         lead=lead or f", {len(panels)} functions",
         maps=maps,
     )
+
+
+def _chosen(posterior: MultiOutputPosterior, output: Any) -> list[int]:
+    """The numbers of the outputs that are shown."""
+    if output is None:
+        return list(range(posterior.model.outputs))
+    several = output if isinstance(output, list | tuple) else [output]
+    return [posterior.model.number_of(one) for one in several]
+
+
+def _new_ones(kinds: set[bool], level: float) -> str:
+    """What is shown of new observations, where some are classes in no order, some are not."""
+    usual, classes = f"the mean and the {interval_name(level)} of new ones", "the probability of"
+    if kinds == {True}:
+        return f"{classes} each class"
+    return f"{usual}, or {classes} each class" if True in kinds else usual
 
 
 def _distinct(rows: Any) -> str:

@@ -56,6 +56,7 @@ class Likelihood(eqx.Module):
     log_concave: ClassVar[bool] = False  # E[∂²/∂f² log p] ≤ 0: sites never have negative precision
     support: ClassVar[str] = "be finite"  # what `valid` demands, in words
     discrete: ClassVar[bool] = False  # y is a whole number
+    nominal: ClassVar[bool] = False  # y is the number of a class, and classes have no order
     differences: ClassVar[bool] = False  # only those between latents matter: f + c is as good as f
 
     @abc.abstractmethod

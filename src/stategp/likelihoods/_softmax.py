@@ -21,7 +21,8 @@ class Softmax(Likelihood):
 
     There is a latent function for each class. Expectations are integrals over one variable, not
     over a grid in all functions: the time is linear in the number of classes. With two classes
-    the model is that of `Bernoulli` for the difference of the two functions.
+    the model is that of `Bernoulli` for the difference of the two functions. Predictions are
+    `posterior.predict_probabilities(x)`: the numbers of classes have no mean and no quantiles.
 
     >>> import stategp as sg
     >>> likelihood = sg.likelihoods.Softmax(classes=3)
@@ -32,6 +33,7 @@ class Softmax(Likelihood):
     log_concave: ClassVar[bool] = True
     support: ClassVar[str] = "be a class 0, 1, 2, … below `classes`"
     discrete: ClassVar[bool] = True
+    nominal: ClassVar[bool] = True
     differences: ClassVar[bool] = True
 
     classes: int = eqx.field(static=True)

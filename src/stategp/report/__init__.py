@@ -40,7 +40,7 @@ def write_report(posterior: Any, path: Any, **options: Any) -> None:
 
 def render(posterior: Any, **options: Any) -> str:
     """The report as text; arguments are those of `write_report`."""
-    account = recount(posterior, options)
+    account = recount(posterior, options, "report")
     read = resources.files("stategp.report").joinpath
     allowed, scripts = "'none'", ""
     if isinstance(account, Story):

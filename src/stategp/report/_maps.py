@@ -50,8 +50,7 @@ def carried_maps(maps: Maps) -> str:
 
 def _bytes(layer: Layer) -> str:
     """256 steps from the lowest to the highest value of all maps."""
-    low, high = _range(layer)
-    steps = np.rint(255 * np.clip((layer.values - low) / (high - low), 0, 1)).astype(np.uint8)
+    steps = np.rint(255 * layer.share_of(layer.values)).astype(np.uint8)
     return base64.b64encode(steps.tobytes()).decode("ascii")
 
 
@@ -59,17 +58,10 @@ def _colours(layer: Layer) -> list[str]:
     return _COLOURS["sd" if layer.uncertainty else "mean"].split()
 
 
-def _range(layer: Layer) -> tuple[float, float]:
-    if layer.ends is not None:
-        return layer.ends
-    low, high = float(layer.values.min()), float(layer.values.max())
-    room = 0.5 * (abs(low) or 1.0) if high - low <= 1e-12 * max(abs(low), abs(high)) else 0.0
-    return low - room, high + room
-
-
 def _about(maps: Maps) -> str:
-    if not maps.titles[0]:
-        return "Time runs from left to right. Dots are observations."
+    if maps.along_time:
+        where = f" At {escape(maps.titles[0])}." if maps.titles[0] else ""
+        return f"Time runs from left to right.{where} Dots are observations."
     dots = "Dots are places that were observed."
     if len(maps.titles) == 1:
         return f"At {escape(maps.titles[0])}. {dots}"
@@ -101,11 +93,9 @@ def _thumbnails(maps: Maps) -> str:
 
 def _figure(maps: Maps, layer: Layer) -> str:
     title = layer.name.capitalize()
-    low, high = _range(layer)
-    spoken = f"{title}, from {number(low)} to {number(high)}"
+    spoken = "{}, from {} to {}".format(title, *map(number, layer.range))
     wide = _WIDTH - _LEFT - _RIGHT
-    spans = [float(np.ptp(axis[1])) or 1.0 for axis in (maps.across, maps.up)]
-    tall = round(wide * (float(np.clip(spans[1] / spans[0], 0.45, 1.1)) if maps.titles[0] else 0.6))
+    tall = round(wide * (maps.ratio or 0.6))
     height = _TOP + tall + _BELOW
     place = ";".join(
         f"{side}:{100 * share:.3f}%"
@@ -114,7 +104,7 @@ def _figure(maps: Maps, layer: Layer) -> str:
             ("width", wide / _WIDTH), ("height", tall / height),
         ]
     )  # fmt: skip
-    inside = _axes(maps, wide, tall) + _dots(maps, wide, tall) + _scale(layer, low, high, tall)
+    inside = _axes(maps, wide, tall) + _dots(maps, wide, tall) + _scale(layer, tall)
     return (
         f"<figure><figcaption>{escape(title)}</figcaption>"
         f'<div class="map"><canvas data-field="{layer.key}" style="{place}" role="img" '
@@ -150,10 +140,10 @@ def _dots(maps: Maps, wide: int, tall: int) -> str:
     y = _TOP + tall * (d - dots[:, 1]) / (d - c)
     inside = (x >= _LEFT) & (x <= _LEFT + wide) & (y >= _TOP) & (y <= _TOP + tall)
     path = "".join(f"M{u:.1f} {v:.1f}h0" for u, v in zip(x[inside], y[inside], strict=True))
-    return f'<path class="seen" d="{path}"/>'
+    return f'<path class="seen under" d="{path}"/><path class="seen" d="{path}"/>'
 
 
-def _scale(layer: Layer, low: float, high: float, tall: int) -> str:
+def _scale(layer: Layer, tall: int) -> str:
     """The colours beside the map, with round values."""
     colours = _colours(layer)
     stops = "".join(
@@ -161,10 +151,13 @@ def _scale(layer: Layer, low: float, high: float, tall: int) -> str:
         for at, colour in enumerate(colours)
     )
     left = _WIDTH - _RIGHT + 16
+    ticks = round_ticks(*layer.range)
+    if layer.log:
+        ticks = [(value, f"{value:g}") for value in layer.log_ticks()]
     words = "".join(
-        f'<text x="{left + 18}" y="{_TOP + tall * (high - value) / (high - low):.1f}" dy="4">'
+        f'<text x="{left + 18}" y="{_TOP + tall * (1 - layer.share_of(value)):.1f}" dy="4">'
         f"{text}</text>"
-        for value, text in round_ticks(low, high)
+        for value, text in ticks
     )
     return (
         f'<defs><linearGradient id="colours-{layer.key}" x1="0" y1="1" x2="0" y2="0">{stops}'
