@@ -220,9 +220,11 @@ def plot_components(posterior: Any, *, figure: Figure | None = None, **options: 
         if lines:
             above = len(panel.title) + 1.2 * sum(len(name) + 4 for name in lines) < _LETTERS
             side = {"loc": "lower right", "bbox_to_anchor": (1.01, 0.99), "borderaxespad": 0.0}
-            place = {"ncols": len(lines), "columnspacing": 1.0} | side if above else {}
+            place: dict[str, Any] = (
+                {"ncols": len(lines), "columnspacing": 1.0} | side if above else {}
+            )
             axes.legend(fontsize=8, frameon=False, handlelength=1.4, **place)
-        if level is not None:
+        if label:
             axes.set_ylabel("")  # one for all stands at the side
         if at in wide[:-1]:
             axes.set_xlabel("")

@@ -293,7 +293,7 @@ class Forecaster(Pictured):
             said = ((*said[0], panel.shared), said[1])
         fitted = Fitted(
             choices[0].posterior, form.axis, form.time, form.target, form.kind, {}, panel.call,
-            compared, (), *said,
+            compared, (), said[0], said[1],
         )  # fmt: skip
         return dataclasses.replace(self, fitted=fitted, panel=None)
 
