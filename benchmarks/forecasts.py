@@ -9,8 +9,8 @@ in a process of its own, one series after another; peers in one of their environ
 (`benchmarks/peers/make_environments.sh`), and what they forecast is kept in
 `benchmarks/results/forecast-peers/`, so that ours can be run again quickly; `--keep-peers` takes
 their scores from the run that is stored instead, and `--keep-seconds` our seconds, for a machine
-that is busy with other things. The table, and whether targets are reached, go to
-standard output; scores, forecasts and pictures of our worst series to `benchmarks/results/`.
+that is busy with other things. The table, and whether targets are reached, go to standard output;
+scores, forecasts and pictures of our worst series to `benchmarks/results/`.
 
 Several processes may each take a share of the series, and ours and peers be run apart:
 
