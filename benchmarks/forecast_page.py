@@ -11,6 +11,7 @@ from benchmarks.forecast_scores import THIRDS
 from benchmarks.forecast_series import PEERS
 from stategp._runtime import replacing
 
+TIMES = ("seconds", "fit_seconds", "import_seconds")
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "forecasting.md"
 METHODS = ("stategp", *PEERS)
@@ -44,7 +45,7 @@ def with_seconds_kept(run):
     stored = json.loads(stored_as(run).read_text())
     ours = METHODS[0]
     seconds = {
-        (name, one["series"]): one["seconds"]
+        (name, one["series"]): {k: one[k] for k in TIMES if k in one}
         for name, group in stored["groups"].items()
         for one in group["results"]
         if one["method"] == ours
@@ -52,7 +53,7 @@ def with_seconds_kept(run):
     groups = {}
     for name, group in run["groups"].items():
         results = [
-            one | {"seconds": seconds[name, one["series"]]} if one["method"] == ours else one
+            one | seconds[name, one["series"]] if one["method"] == ours else one
             for one in group["results"]
         ]
         groups[name] = group | {"results": results}

@@ -13,7 +13,10 @@ COVERED = (0.93, 0.97)  # of the 95 % interval, in every group
 
 
 def joined(files):
-    """One run from the files of several, which must have asked the same."""
+    """One run from the files of several, which must have asked the same; the last result counts.
+
+    A stored run and a new one of some of its groups are joined, too.
+    """
     runs = [json.loads(file.read_text()) for file in files]
     same = ("seed", "series", "skip", "levels")
     for file, run in zip(files, runs, strict=True):
@@ -30,7 +33,9 @@ def joined(files):
             kept["results"] |= {(one["series"], one["method"]): one for one in group["results"]}
     for group in groups.values():
         group["results"] = list(group["results"].values())
-    return {k: v for k, v in runs[0].items() if k not in ("groups", "share")} | {"groups": groups}
+    whole = {k: v for k, v in runs[0].items() if k not in ("groups", "share")}
+    dates = {"date": max(run["date"] for run in runs)} if "date" in whole else {}
+    return whole | dates | {"groups": groups}
 
 
 def targets(run, methods):

@@ -86,9 +86,11 @@ class Setting(NamedTuple):
     frame: pd.DataFrame
 
 
-def setting(group, y):
+def setting(group, y, horizon=None):
+    """Of a group of series; its horizon is that of the competition unless it is given."""
     about = GROUPS[group]
-    dates = pd.date_range(about.start, periods=len(y) + about.horizon, freq=about.step)
+    horizon = about.horizon if horizon is None else horizon
+    dates = pd.date_range(about.start, periods=len(y) + horizon, freq=about.step)
     frame = pd.DataFrame({"ds": dates[: len(y)], "y": y})
     instants = dates.to_numpy().astype("datetime64[us]")
     axis = fitting_axis(read_times(instants[: len(y)], "times"))

@@ -9,8 +9,8 @@ in a process of its own, one series after another; peers in one of their environ
 (`benchmarks/peers/make_environments.sh`), and what they forecast is kept in
 `benchmarks/results/forecast-peers/`, so that ours can be run again quickly; `--keep-peers` takes
 their scores from the run that is stored instead, and `--keep-seconds` our seconds, for a machine
-that is busy with other things. The table, and whether targets are reached, go to
-standard output; scores, forecasts and pictures of our worst series to `benchmarks/results/`.
+that is busy with other things. The table, and whether targets are reached, go to standard output;
+scores, forecasts and pictures of our worst series to `benchmarks/results/`.
 
 Several processes may each take a share of the series, and ours and peers be run apart:
 
@@ -91,6 +91,8 @@ def main():
 def finish(run, options):
     """Tables on standard output, everything in files."""
     methods = (OURS, *PEERS)
+    if options.keep_seconds:
+        run = forecast_page.with_seconds_kept(run)
     forecast_targets.summarised(run, methods)
     print("\n" + forecast_scores.table(run, methods))
     print("\n" + forecast_targets.targets(run, methods))
@@ -105,7 +107,6 @@ def finish(run, options):
     print(f"\nwritten to {file}")
     if options.store and "interrupted" not in run:
         stored = forecast_page.stored_as(run)
-        run = forecast_page.with_seconds_kept(run) if options.keep_seconds else run
         write(stored, forecast_scores.without_forecasts(run), indent=1)
         forecast_page.rewrite(run)
         print(f"written to {stored}, and its table to {forecast_page.PAGE}")

@@ -4,9 +4,10 @@ The default forecaster at origins within the training parts of series: M4 weekly
 (`STATEGP_DATA`), and the monthly ones of M1 and M3. Its intervals are wider than what models have
 learned. On the scale of log y that would raise means, and did; now means are as learned.
 
-    python -m benchmarks.mean_trial M3 --share 0/2 --out m3-0.json
-    python -m benchmarks.mean_trial weekly --out weekly.json
-    python -m benchmarks.mean_trial --join m3-0.json weekly.json --store
+    python -m benchmarks.mean_trial M3 --share 1/6 --out m3.json
+    python -m benchmarks.mean_trial M1 --share 1/6 --out m1.json
+    python -m benchmarks.mean_trial weekly --share 0/2 --first 25 --out weekly.json
+    python -m benchmarks.mean_trial --join m3.json m1.json weekly.json --store
 
 The series of M3 are in the file of `benchmarks.foresight_trial`, those of M1 in one beside it
 (`m1-monthly.npz`), which a job of `benchmarks.peers.forecast_peers` writes. `--store` keeps a
@@ -71,6 +72,8 @@ def summary(rows):
     """Means, and how a typical MASE changes: by series, as its origins are not independent."""
     found = {"origins": len(rows), "series": len({row["series"] for row in rows})}
     found["mase"] = {way: float(np.mean([row[way] for row in rows])) for way in WAYS}
+    most = max(rows, key=lambda row: abs(row["as learned"] - row["widened"]))
+    found["that changes most"] = {way: most[way] for way in WAYS}
     changes = {}
     for row in rows:
         if row["widened"] > 0 and row["as learned"] > 0:

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import forecast_scores, forecast_targets
+from benchmarks import forecast_page, forecast_scores, forecast_targets
 from benchmarks.forecast_series import chosen, share_of
 from benchmarks.forecasts import worked
 from benchmarks.peers.protocol import forecast_record
@@ -92,6 +92,18 @@ def test_shares_are_joined_and_compared_with_the_targets(tmp_path):
     assert "no forecasts to compare" in forecast_targets.targets(run(mine), ("stategp", "B"))
     with pytest.raises(SystemExit, match=r"3.json has seed 1, .*0.json has 0; only shares"):
         forecast_targets.joined(files)
+
+
+def test_our_seconds_are_those_of_a_run_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(forecast_page, "DOCS", tmp_path)
+    before = {"date": "2026-01-01", "groups": {"weekly": {"results": [record()]}}}
+    (tmp_path / forecast_page.DEVELOPED).write_text(json.dumps(before))
+    mine, theirs = record() | {"seconds": 9.0}, record(method="B") | {"seconds": 3.0}
+    run = {"date": "2026-02-02", "groups": {"weekly": {"results": [mine, theirs]}}}
+    kept = forecast_page.with_seconds_kept(run)
+    assert [one["seconds"] for one in kept["groups"]["weekly"]["results"]] == [2.0, 3.0]
+    assert (kept["date"], kept["seconds_measured"]) == ("2026-02-02", "2026-01-01")
+    assert run["groups"]["weekly"]["results"][0]["seconds"] == 9.0
 
 
 SCRIPT = """

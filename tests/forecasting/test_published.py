@@ -151,3 +151,33 @@ def test_three_trends_of_months() -> None:
     words = "{:+.1f} ± {:.1f} %".format(*change).replace("-", "−")
     assert f"(a typical one changes by {words}), the MSIS from {before['msis']:.2f}" in page
     assert f"from {before['msis']:.2f} to {now['msis']:.2f}. They are used" in page
+
+
+def changes(found: dict[str, dict[str, float]], score: str = "mase") -> str:
+    """How a typical score changes, in percent."""
+    change = [100 * number for number in found[f"change of log {score}"].values()]
+    return "{:+.1f} ± {:.1f} %".format(*change).replace("-", "−")
+
+
+def test_means_without_widening() -> None:
+    page = " ".join((DOCS / "forecasting.md").read_text().split())
+    run = json.loads((DOCS / "forecast-trials-run.json").read_text())["means"]
+    m3, m1, short = run["M3"], run["M1"], run["months, fewer than 40"]
+    before, now, median = m3["mase"].values()
+    assert f"at {m3['origins']} origins in monthly series of M3" in page
+    assert f"MASE of means goes from {before:.3f} to {now:.3f} (that of medians is" in page
+    assert f"(that of medians is {median:.3f}), and a typical one changes by {changes(m3)}" in page
+    before, now, _ = m3["that changes most"].values()
+    assert f"very uncertain, from {before:.1f} to {now:.1f}. At {m1['origins']} origins" in page
+    assert f"origins in M1 a typical MASE changes by {changes(m1)}, and where" in page
+    assert f"{short['origins']} of all these origins, by {changes(short)}; at" in page
+    weekly = run["weekly"]
+    assert f"at {weekly['origins']} origins in weekly series by {changes(weekly)}. Means" in page
+
+
+def test_smaller_seasons() -> None:
+    page = " ".join((DOCS / "forecasting.md").read_text().split())
+    run = json.loads((DOCS / "forecast-trials-run.json").read_text())["seasons of months"]
+    assert f"at {run['origins']} origins in monthly series of M1, M3 and the tourism" in page
+    assert f"a typical MASE changes by {changes(run)} and a typical MSIS by" in page
+    assert f"a typical MSIS by {changes(run, 'msis')}. They are not used." in page
