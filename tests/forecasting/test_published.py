@@ -151,3 +151,23 @@ def test_three_trends_of_months() -> None:
     words = "{:+.1f} ± {:.1f} %".format(*change).replace("-", "−")
     assert f"(a typical one changes by {words}), the MSIS from {before['msis']:.2f}" in page
     assert f"from {before['msis']:.2f} to {now['msis']:.2f}. They are used" in page
+
+
+def test_the_model_without_comparison() -> None:
+    page = " ".join((DOCS / "forecasting.md").read_text().split())
+    run = json.loads((DOCS / "forecast-trials-run.json").read_text())["one model"]
+    for kind, found in run.items():
+        before, now = found["falls back"], found["goes on"]
+        assert (
+            f"({kind}, {found['origins']} origins) from {before['mase']:.2f} to {now['mase']:.2f}, "
+            f"the MSIS from {before['msis']:.1f} to {now['msis']:.1f}"
+        ) in page
+    change = run["hourly"]["change of log mase"]
+    assert (
+        f"a typical hourly MASE changes by {_percent(change['mean'])} ± "
+        f"{100 * change['standard error']:.0f} %"
+    ) in page
+
+
+def _percent(change: float) -> str:
+    return f"{100 * change:.0f}".replace("-", "−")
