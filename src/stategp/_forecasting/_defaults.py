@@ -79,7 +79,9 @@ def default_model(
     if dates:
         # Four in each, or nearly: quarters of a year have up to 92 days.
         room = {n: p for n, p in SEASONS.items() if span >= 2 * p and spacing <= p / 3.9}
-        clock = max((name for name in room if name != "yearly"), key=room.get, default=None)
+        clock = max(
+            (name for name in room if name != "yearly"), key=SEASONS.__getitem__, default=None
+        )
         if clock is not None:
             most = _OF_A_DAY * (7 if clock == "weekly" and "daily" in room else 1)
             found = _pattern(x, left, room[clock], most, spacing, fastest)
