@@ -566,7 +566,7 @@ def test_the_one_model_goes_on_as_the_data_do():
 
 def test_the_kernel_from_the_data_is_printed(capsys):
     fitted(FRAME, None, progress=None)
-    assert capsys.readouterr().err.startswith("kernel from the data: trend: (linear(")
+    assert capsys.readouterr().err.startswith("kernel from the data: trend: integrated_wiener(")
 
 
 def test_a_call_that_can_be_read():

@@ -181,3 +181,23 @@ def test_smaller_seasons() -> None:
     assert f"at {run['origins']} origins in monthly series of M1, M3 and the tourism" in page
     assert f"a typical MASE changes by {changes(run)} and a typical MSIS by" in page
     assert f"a typical MSIS by {changes(run, 'msis')}. They are not used." in page
+
+
+def test_the_model_without_comparison() -> None:
+    page = " ".join((DOCS / "forecasting.md").read_text().split())
+    run = json.loads((DOCS / "forecast-trials-run.json").read_text())["one model"]
+    for kind, found in run.items():
+        before, now = found["falls back"], found["goes on"]
+        assert (
+            f"({kind}, {found['origins']} origins) from {before['mase']:.2f} to {now['mase']:.2f}, "
+            f"the MSIS from {before['msis']:.1f} to {now['msis']:.1f}"
+        ) in page
+    change = run["hourly"]["change of log mase"]
+    assert (
+        f"a typical hourly MASE changes by {_percent(change['mean'])} ± "
+        f"{100 * change['standard error']:.0f} %"
+    ) in page
+
+
+def _percent(change: float) -> str:
+    return f"{100 * change:.0f}".replace("-", "−")

@@ -29,13 +29,9 @@ _PER_WAVE = 6  # such stretches to the shortest wave
 _CYCLES = 200  # the latest, from which it is learned
 _NOTHING = 1e-12  # of the largest value: a wave so small is rounding
 _SHORTEST = 300  # short-term deviations last no less than that part of the span
-_TURNS = 20.0  # slopes are forgotten over that part of the span, or so
-_WIDE = 100.0  # variance of a level beside a line, which is vaguer, in that of the data
 _CORRELATED, _ENOUGH, _LOOKED_AT, _SMOOTH = 0.3, 50, 20_000, 7
 # Of the priors, in logarithms; others 1.
-_SPREADS = {
-    "variance": 2.0, "period": 0.02, "lengthscale": 0.5, "slope diffusivity": 3.0, "rate": 0.7,
-}  # fmt: skip
+_SPREADS = {"variance": 2.0, "period": 0.02, "lengthscale": 0.5, "slope diffusivity": 3.0}
 
 
 class Default(NamedTuple):
@@ -83,7 +79,9 @@ def default_model(
     if dates:
         # Four in each, or nearly: quarters of a year have up to 92 days.
         room = {n: p for n, p in SEASONS.items() if span >= 2 * p and spacing <= p / 3.9}
-        clock = max((name for name in room if name != "yearly"), key=room.get, default=None)
+        clock = max(
+            (name for name in room if name != "yearly"), key=SEASONS.__getitem__, default=None
+        )
         if clock is not None:
             most = _OF_A_DAY * (7 if clock == "weekly" and "daily" in room else 1)
             found = _pattern(x, left, room[clock], most, spacing, fastest)
@@ -109,12 +107,8 @@ def default_model(
                 f"periodic(learn({period:.6g}), variance={variance:.3g}, order={most})"
             )
             left = left - pattern_values(found, x)
-    variance, rate = float(np.var(left)) or 1.0, _TURNS / span
-    trend = (
-        f"(linear(slope=fixed({variance / span**2:.3g})) + "
-        f"damped_trend({variance * rate**2 / span:.3g}, damping={rate:.3g}, "
-        f"start={_WIDE * variance:.3g}))"
-    )
+    variance = float(np.var(left)) or 1.0
+    trend = f"integrated_wiener({variance / span**3:.3g})"
     parts = {"trend": trend, **parts}
     if _neighbours_correlate(x, left):
         short = length(max(np.sqrt(span * spacing), span / _SHORTEST))

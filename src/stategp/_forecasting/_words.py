@@ -43,7 +43,7 @@ def tell_apart(
 def without_comparison(model: GP) -> str:
     """What the one model has that is fitted where none are compared."""
     parts = summands_of(model.kernels[0])
-    told = ["a slope that comes and goes"]
+    told = ["a slope that changes"]
     mean = model.means[0]
     if isinstance(mean, Periodic):
         count = int(np.count_nonzero(np.hypot(mean.cosines.value, mean.sines.value)))
