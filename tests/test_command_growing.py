@@ -76,6 +76,19 @@ def test_a_model_of_a_folder_takes_in_another(run, tmp_path):
     code, _, err = run("update", "m.stategp", "new.csv")  # a table, too
     assert code == 0, err
     assert sg.load("m.stategp").posterior.data.observed == 75
+    # What is read of a folder is said as for `fit`.
+    (tmp_path / "bad").mkdir()
+    rows = TABLE[45:].assign(year=[2024] * 10 + [2025] * 5)
+    rows.loc[47, "sold"] = np.inf
+    rows.to_parquet(tmp_path / "bad" / "part.parquet", index=False)
+    code, _, err = run("update", "m.stategp", "bad")
+    assert code == 2
+    assert "part.parquet: column 'sold' must be finite" in err
+    dropping = ("--bad", "drop", "--filter", "year == 2024", "--scratch", str(tmp_path))
+    code, _, err = run("update", "m.stategp", "bad", *dropping)
+    assert code == 0, err
+    assert "left out 1 bad rows of" in err
+    assert sg.load("m.stategp").posterior.data.observed == 84
 
 
 def test_a_model_of_many_series_takes_in_new_rows(run, tmp_path):
@@ -91,6 +104,48 @@ def test_a_model_of_many_series_takes_in_new_rows(run, tmp_path):
     updated = sg.load("shops.stategp")
     assert [len(updated[key].posterior.data) for key in "ab"] == [31, 31]
     assert run("update", "shops.stategp", ".")[0] == 2
+
+
+def test_many_series_in_folders_of_parquet(run, tmp_path):
+    """As in one table: partitions tell series apart, too, and only named columns are read."""
+    shops = [TABLE.assign(shop=key, sold=TABLE["sold"] + n) for n, key in enumerate("abc")]
+    for name, part in {"old": slice(45), "new": slice(45, None)}.items():
+        for frame in shops:
+            key = frame["shop"].iloc[0]
+            folder = tmp_path / name / f"shop={key}"
+            folder.mkdir(parents=True)
+            rows = frame[part].drop(columns="shop").assign(note="x")
+            rows.to_parquet(folder / "part.parquet", index=False)
+    options = ("-k", "matern32(10d)", "--by", "shop", "--target", "sold")
+    code, _, err = run("fit", "old", *options, "--filter", "shop != 'c'")
+    assert code == 0, err
+    pd.concat(shops[:2])[lambda f: f["date"] < DAYS[45]].to_csv("old.csv", index=False)
+    code, _, err = run("fit", "old.csv", *options, "-o", "table.stategp")
+    assert code == 0, err
+    found, table = (sg.load(f"{name}.stategp") for name in ("old", "table"))
+    assert [key for (key,) in found.panel.keys] == ["a", "b"]
+    for key in "ab":
+        same = table[key].posterior.elbo
+        assert found[key].posterior.elbo == pytest.approx(same, rel=1e-9)
+    code, _, err = run("update", "old.stategp", "new", "--filter", "shop != 'c'")
+    assert code == 0, err
+    found = sg.load("old.stategp")
+    assert [len(found[key].posterior.data) for key in "ab"] == [60, 60]
+    code, _, err = run("fit", "old", *options, "--bad", "drop")
+    assert code == 2
+    assert "--bad is for one series" in err
+    code, _, err = run("fit", "old", *options, "--distributed")
+    assert code == 2
+    assert "leave --by out" in err
+
+
+def test_a_model_of_a_table_takes_in_a_folder(run, tmp_path):
+    assert run("fit", "sold.csv", *SMALL)[0] == 0
+    (tmp_path / "new").mkdir()
+    TABLE[45:].to_parquet(tmp_path / "new" / "part.parquet", index=False)
+    code, _, err = run("update", "sold.stategp", "new")
+    assert code == 0, err
+    assert len(sg.load("sold.stategp").posterior.data) == 60
 
 
 def test_a_model_file_forgets(run):

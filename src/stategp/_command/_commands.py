@@ -29,7 +29,6 @@ from stategp._command._options import (
     Changepoints,
     Checkpoint,
     Coordinator,
-    Data,
     DataOrFolder,
     DateFormat,
     Decimal,
@@ -64,7 +63,14 @@ from stategp._command._options import (
     column,
 )
 from stategp._command._progress import Spinner
-from stategp._command._streaming import Reading, is_streamed, open_stream, written_length
+from stategp._command._streaming import (
+    Reading,
+    is_streamed,
+    open_stream,
+    open_whole,
+    say_dropped,
+    written_length,
+)
 from stategp._command._tables import (
     TABLES,
     as_columns,
@@ -171,6 +177,8 @@ def fit(
     Times are dates (with or without time zone) or numbers, in any order, with gaps. An empty
     target is a missing observation. Ctrl-C stops learning and keeps the model learned so far.
     """
+    if by and distributed:
+        raise ValueError("--distributed divides the rows of one series: leave --by out")
     joined = join(data, distributed, coordinator, process, processes, patience)
     target_file = model_beside(data) if output is None else output
     check_path(target_file, never=TABLES)
@@ -182,16 +190,15 @@ def fit(
     table: Any
     reading = Reading(shortest, bad, filters, scratch)
     whole = bool(by or limits or regressor or holidays or event or changepoint)
-    streamed = is_streamed(data, reading, shared=distributed, needs_all=whole)
+    streamed = not by and is_streamed(data, reading, shared=distributed, needs_all=whole)
     if streamed:
         if limits:
             raise ValueError("--lower and --upper are for files; a folder is summed up")
-        if by:
-            raise ValueError("--by is for files; the rows of a folder are one series")
         file, time, target, table = open_stream(data, time, target, columns, reading)
         columns = {}
     else:
-        file = open_table(data, Writing(sep, decimal, date_format, zone))
+        writing = Writing(sep, decimal, date_format, zone)
+        file = open_whole(data, reading, writing) if by else open_table(data, writing)
         time, target = choose_columns(file, time, target)
         table = read_columns(file, time, [target, *columns.values(), *limits, *regressor], by)
         columns |= {"limits": (lower, upper)} if limits else {}
@@ -235,8 +242,7 @@ def fit(
     remember_layout(forecaster, file.layout)
     forecaster.save(target_file)
     joined.leave()
-    for place, rows in getattr(table, "dropped", {}).items():
-        print(f"left out {rows:,} bad rows of {place}", file=sys.stderr)
+    say_dropped(table)
     _say_done("fitted", facts(forecaster), target_file, seconds, as_json)
     panel = forecaster.panel
     if was_interrupted(forecaster.posterior) if panel is None else panel.interrupted():
@@ -273,7 +279,7 @@ def _say_done(what: str, said: dict[str, Any], path: Path, seconds: float, as_js
 @app.command()
 def update(
     model: Model,
-    data: Data,
+    data: DataOrFolder,
     refine: Annotated[
         bool,
         typer.Option("--refine", help="Learn the hyperparameters again, from where they stand."),
@@ -289,6 +295,10 @@ def update(
     sep: Separator = None,
     decimal: Decimal = None,
     date_format: DateFormat = None,
+    shortest: Shortest = None,
+    bad: Bad = None,
+    filters: Filters = [],  # noqa: B006
+    scratch: Scratch = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Model file; by default MODEL itself."),
@@ -303,7 +313,8 @@ def update(
     target_file = model if output is None else output
     writing = Writing(sep, decimal, date_format)
     options = {"refine": refine, "forget": written_length(forget), "window": written_length(window)}
-    said, seconds = run_update(model, data, writing, target_file, **options)
+    reading = Reading(shortest, bad, filters, scratch)
+    said, seconds = run_update(model, data, writing, reading, target_file, **options)
     _say_done("updated", said, target_file, seconds, as_json)
 
 

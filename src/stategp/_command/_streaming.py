@@ -1,12 +1,13 @@
 """Parquet files that are read batch by batch: folders, and single files that are large."""
 
 import re
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import stategp as sg
-from stategp._command._tables import ParquetFolder, choose_columns, is_parquet
-from stategp._command._writing import check_names
+from stategp._command._tables import ParquetFolder, choose_columns, is_parquet, open_table
+from stategp._command._writing import Writing, check_names
 
 _LARGE = 2**30  # bytes of a Parquet file from which on it is not read as a whole
 _CONDITION = re.compile(r"\s*(.+?)\s*(==|!=|<=|>=|<|>)\s*(.+?)\s*")
@@ -43,6 +44,29 @@ def is_streamed(data: Path, reading: Reading, *, shared: bool, needs_all: bool) 
         return False
     large = data.exists() and data.stat().st_size >= _LARGE
     return shared or bool(asked) or (large and not needs_all)
+
+
+def open_whole(data: Path, reading: Reading, writing: Writing) -> Any:
+    """A file, or a folder, whose columns are read as a whole, as those of many series are."""
+    for option in reading.options():
+        if option != "--filter":
+            raise ValueError(
+                f"{option} is for one series that is read batch by batch, and summed up; here all "
+                f"rows of {data} are read as a whole: leave it out"
+            )
+    if not data.is_dir() and not reading.conditions:
+        return open_table(data, writing)
+    if not (data.is_dir() or is_parquet(data)):
+        raise ValueError(f"--filter is for Parquet files and folders of them, not for {data}")
+    file = ParquetFolder(data)
+    file.filter = _filter(file, reading.conditions)
+    return file
+
+
+def say_dropped(series: Any) -> None:
+    """How many bad rows of each file were left out."""
+    for place, rows in getattr(series, "dropped", {}).items():
+        print(f"left out {rows:,} bad rows of {place}", file=sys.stderr)
 
 
 def open_stream(

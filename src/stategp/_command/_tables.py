@@ -14,6 +14,7 @@ from stategp._command._csv import CsvFile
 from stategp._command._writing import Writing, check_names, listed
 from stategp._forecasting import TimeAxis, as_frame, clock_times
 from stategp._runtime import replacing
+from stategp._streams import read_files
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")  # that are written
 _PARQUET = (".parquet", ".pq")
@@ -50,7 +51,7 @@ class ParquetFile:
 
 
 class ParquetFolder:
-    """A folder of Parquet files, or one of them, which is read as a stream."""
+    """A folder of Parquet files, or one of them, which can be read as a stream."""
 
     layout = None
 
@@ -58,7 +59,8 @@ class ParquetFolder:
         import pyarrow
         import pyarrow.dataset
 
-        self.path = path
+        self.path, self.notes = path, []  # type: tuple[Path, list[str]]
+        self.filter: Any = None  # which rows are read
         try:
             self.schema = pyarrow.dataset.dataset(path, partitioning="hive").schema
         except (pyarrow.ArrowException, OSError) as error:
@@ -66,6 +68,12 @@ class ParquetFolder:
         self.names = list(self.schema.names)
         if not self.names:
             raise ValueError(f"{path} is a folder without Parquet files")
+
+    def read(self, time: str, numbers: Iterable[str], labels: Iterable[str] = ()) -> Any:
+        """These columns of all files, in memory."""
+        wanted = list(dict.fromkeys([time, *numbers, *labels]))
+        check_names(self.path, self.names, wanted)
+        return read_files(self.path, wanted, self.filter)
 
     def row(self, index: int) -> str:
         return f"row {index}"
@@ -123,7 +131,10 @@ def rows_of(file: CsvFile | ParquetFile | ParquetFolder) -> Iterator[None]:
 
 
 def read_columns(
-    file: CsvFile | ParquetFile, time: str, numbers: Iterable[str], labels: Iterable[str] = ()
+    file: CsvFile | ParquetFile | ParquetFolder,
+    time: str,
+    numbers: Iterable[str],
+    labels: Iterable[str] = (),
 ) -> Any:
     """A table of these columns; what was assumed in reading is said in one line."""
     table = file.read(time, numbers, labels)

@@ -12,33 +12,34 @@ from stategp._command._describe import facts
 from stategp._command._interrupts import Interrupted, was_interrupted
 from stategp._command._models import axis_of, columns_in, load_forecaster
 from stategp._command._progress import Spinner
-from stategp._command._tables import (
-    TABLES,
-    ParquetFolder,
-    check_path,
-    open_table,
-    read_columns,
-    rows_of,
+from stategp._command._streaming import (
+    Reading,
+    is_streamed,
+    open_stream,
+    open_whole,
+    say_dropped,
 )
+from stategp._command._tables import TABLES, check_path, read_columns, rows_of
 from stategp._command._writing import Writing
+from stategp._data import Summarised
 
 
 def run_update(
-    model: Path, data: Path, writing: Writing, output: Path, **options: Any
+    model: Path, data: Path, writing: Writing, reading: Reading, output: Path, **options: Any
 ) -> tuple[dict[str, Any], float]:
     """Write the model with the rows of `data`; what is to be said of it, and the seconds."""
     check_path(output, never=TABLES)
     forecaster = load_forecaster(model, answering=False, many=True)
     many, axis = forecaster.panel is not None, axis_of(forecaster)
     told = forecaster.panel.form if many else forecaster.fitted
+    writing = dataclasses.replace(writing, zone=axis.zone, layout=axis.layout)
     file: Any
-    if data.is_dir():
-        if many:
-            raise ValueError(f"{model} holds many series, which take rows of a file, not a folder")
-        file = ParquetFolder(data)
-        table: Any = sg.stream(data, time=told.time, target=told.target, **told.extras)
+    table: Any
+    if not many and _streamed(forecaster, data, reading):
+        asked = data, told.time, told.target, told.extras, reading
+        file, _, _, table = open_stream(*asked)
     else:
-        file = open_table(data, dataclasses.replace(writing, zone=axis.zone, layout=axis.layout))
+        file = open_whole(data, reading, writing)
         columns = [told.target, *_extras(forecaster), *columns_in(forecaster, file)]
         table = read_columns(file, told.time, columns, told.by if many else ())
     stopped_before = many and forecaster.panel.interrupted()
@@ -55,9 +56,16 @@ def run_update(
     finally:
         spinner.close()
     forecaster.save(output)
+    say_dropped(table)
     for warning in caught:
         print(f"stategp: warning: {warning.message}", file=sys.stderr)
     return facts(forecaster), time.perf_counter() - began
+
+
+def _streamed(forecaster: Any, data: Path, reading: Reading) -> bool:
+    """Whether rows are read batch by batch, as those of the model were."""
+    summed = isinstance(forecaster.posterior.data, Summarised)
+    return summed and is_streamed(data, reading, shared=False, needs_all=False)
 
 
 def _extras(forecaster: Any) -> list[str]:

@@ -293,13 +293,13 @@ class Forecaster(Pictured):
             said = ((*said[0], panel.shared), said[1])
         fitted = Fitted(
             choices[0].posterior, form.axis, form.time, form.target, form.kind, {}, panel.call,
-            compared, (), said[0], said[1],
+            compared, findings=said[0], cautions=said[1],
         )  # fmt: skip
         return dataclasses.replace(self, fitted=fitted, panel=None)
 
     @property
     def failures_(self) -> Any:
-        """Of many series, a frame of those that could not be fitted, and why."""
+        """Of many series, a frame of those that could not be fitted or updated, and why."""
         if self.panel is None:
             raise ValueError("failures_ is for many series: call fit(frame, by=...)")
         return self.panel.failures

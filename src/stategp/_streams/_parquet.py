@@ -78,3 +78,19 @@ def naming(file: Any) -> Iterator[None]:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         named = f"{path} cannot be read" if path else "the data cannot be read"
         raise ValueError(f"{named}: {reason}") from None
+
+
+def read_files(path: Any, names: list[str], filter: Any = None) -> Any:
+    """Some columns of a file or folder, and perhaps some rows, as one table in memory."""
+    import pyarrow
+
+    dataset, tables = open_files([path]), []
+    for file in dataset.get_fragments(filter):
+        with naming(file):
+            check_columns(file, names)
+            options = checking(file)
+            tables.append(
+                file.to_table(schema=dataset.schema, columns=names, filter=filter, **options)
+            )
+    empty = pyarrow.schema([dataset.schema.field(name) for name in names]).empty_table()
+    return pyarrow.concat_tables([empty, *tables])

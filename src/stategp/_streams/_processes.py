@@ -7,7 +7,7 @@ of the rows that each keeps, and then fit the same model. An error in one is an 
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ class Seen(NamedTuple):
     """What was noticed of rows while they were read."""
 
     dropped: dict[str, int]  # bad rows that were left out, by file
-    latest: list[int | float]  # the last times, in order
+    latest: Sequence[int | float]  # the last times, in order
 
     def with_others(self, most: int) -> "Seen":
         """What all processes have seen; so many of the last times."""
