@@ -4,10 +4,10 @@
 
 The data come with scikit-learn (iris, wine; digits as two principal components). Both classifiers
 see the same standardised columns in the same folds of a stratified cross-validation, and learn
-their hyperparameters in each of them.
-With several columns the models differ: stategp's is a sum of one function of each column and the
-class, scikit-learn's one function of all columns together. Errors are standard errors over the
-folds; of the difference from `stategp`, fold by fold. `--store` writes
+their hyperparameters in each of them. With several columns the models differ: stategp's is a sum of
+one function of each column and the class, scikit-learn's one function of all columns together.
+Errors are standard errors over the folds; of the difference from `stategp`, fold by fold.
+`--store` writes
 docs/classification-run.json, which a test compares with the page.
 """
 

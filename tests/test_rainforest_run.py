@@ -24,3 +24,17 @@ def test_the_table_is_that_of_the_stored_run():
         seconds = f"{found['seconds per step']:.2f}" if "seconds per step" in found else "–"
         row = [*grid, folds, nlpd, seconds]
         assert f"| {' | '.join(row)} |" in page
+
+
+def test_the_lengthscales_of_the_page_are_those_that_were_learned():
+    run = json.loads((DOCS / "rainforest-run.json").read_text())
+    page = " ".join((DOCS / "space-time.md").read_text().split())
+    found = {
+        (row["columns"], row["places"]): f"{row['lengthscale in space']:.0f} m"
+        for row in run["results"]
+        if row["rows"] == 200 and row["q"] == "joint" and "lengthscale in space" in row
+    }
+    assert f"with them is {found[50, 25]}, with a place in every column {found[50, 50]}" in page
+    assert f"it is {found[100, 25]} with 25 places and {found[100, 50]} with 50" in page
+    added = {tuple(grid[1:3]): one["commit"] for one in run["added"] for grid in one["grids"]}
+    assert f"of commit {added[100, 50][:7]}" in page

@@ -559,6 +559,7 @@ def test_maps_have_the_shape_of_the_place_and_tell_small_uncertainties_apart(joi
     np.testing.assert_allclose(flat.share_of(flat.values), [0, 1])
     np.testing.assert_allclose(steep.share_of(steep.values), [0, 0.5, 1])
     np.testing.assert_allclose(steep.log_ticks(), [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2])
+    assert Layer("sd", "", np.array([0.07, 0.25])).log_ticks() == [0.07, 0.1, 0.15, 0.2]
     assert not Layer("mean", "", steep.values).log
     assert Layer("sd", "", np.array([0.0, 1.0])).range == (1e-3, 1.0)
     figure = joint.plot_maps([0.0, 50.0], resolution=5)

@@ -126,7 +126,7 @@ def test_classes_in_no_order_have_no_mean(series, sky):
         lambda: series.filter().predict_y(there),
         lambda: sky.predict_y(([1.0], [[0.0, 0.0]])),
     ):
-        with pytest.raises(ValueError, match=r"have no order.* predict_probabilities\(x_new\)"):
+        with pytest.raises(ValueError, match=r"have no order.*predict_probabilities\(x_new\)"):
             ask()
     panels = portray(series).panels
     assert [panel.title for panel in panels[1:]] == [f"Function of class {k}" for k in range(3)]

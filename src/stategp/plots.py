@@ -131,7 +131,7 @@ def plot_maps(posterior: Any, times: Any = None, **options: Any) -> Figure:
     rows = -(-count // columns)
     tall = 3.6 if count == 1 else 2.6
     if maps.ratio is not None:  # the height of a map of the width that it has, and its words
-        tall = float(np.clip(7.6 / columns * maps.ratio + 0.6, 1.4, 6.0))
+        tall = float(np.clip(7.2 / columns * maps.ratio + 0.45, 1.4, 6.0))
     parts = len(maps.layers)
     figure = Picture(figsize=(9.0, parts * tall * rows), layout="constrained")
     grid = figure.subplots(parts * rows, columns, squeeze=False)
@@ -161,7 +161,7 @@ def _draw_map(axes: Axes, maps: Maps, number: int, image: np.ndarray, ends: Any)
     dots = maps.dots[number][:_MOST_POINTS].T  # seen on dark colours and on pale ones
     axes.plot(*dots, ".", color="black", ms=5.5, mew=0, alpha=0.5)
     axes.plot(*dots, ".", color="white", ms=3.4, mew=0, alpha=0.9)
-    if maps.ratio is not None:
+    if maps.aspect is not None and maps.ratio is not None:
         axes.set_aspect(maps.aspect)
     axes.set_title(_plain(maps.titles[number]), fontsize=9)
     _tidy(axes)
@@ -219,10 +219,10 @@ def plot_components(posterior: Any, *, figure: Figure | None = None, **options: 
         lines = [mark.name for mark in panel.named if isinstance(mark, Line)]
         if lines:
             above = len(panel.title) + 1.2 * sum(len(name) + 4 for name in lines) < _LETTERS
-            side = {"loc": "lower right", "bbox_to_anchor": (1.01, 0.99), "borderaxespad": 0.0}
-            place: dict[str, Any] = (
-                {"ncols": len(lines), "columnspacing": 1.0} | side if above else {}
-            )
+            place: dict[str, Any] = {}
+            if above:
+                place = {"loc": "lower right", "bbox_to_anchor": (1.01, 0.99), "borderaxespad": 0.0}
+                place |= {"ncols": len(lines), "columnspacing": 1.0}
             axes.legend(fontsize=8, frameon=False, handlelength=1.4, **place)
         if label:
             axes.set_ylabel("")  # one for all stands at the side

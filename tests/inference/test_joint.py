@@ -151,7 +151,7 @@ def test_classes_are_predicted_with_the_joint_distribution():
         lambda: posterior.quantiles(new),
         lambda: posterior.cdf(new, np.ones(3)),
     ):
-        with pytest.raises(ValueError, match=r"have no order.* predict_probabilities\(x_new\)"):
+        with pytest.raises(ValueError, match=r"have no order.*predict_probabilities\(x_new\)"):
             ask()
     figure = posterior.plot(until=8.0)
     titles = [axes.get_title(loc="left") for axes in figure.axes]

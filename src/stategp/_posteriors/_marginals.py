@@ -122,8 +122,8 @@ def refuse_classes(likelihood: Likelihood) -> None:
         raise ValueError(
             f"the classes of {type(likelihood).__name__} have no order, so their numbers have no "
             "mean, variance, quantiles, distribution function or CRPS: ask "
-            "predict_probabilities(x_new) for the probability of each class, and log_density for "
-            "a score"
+            "posterior.predict_probabilities(x_new) for the probability of each class, log_density "
+            "for a score"
         )
 
 

@@ -60,10 +60,11 @@ class Layer(NamedTuple):
         return shares
 
     def log_ticks(self) -> list[float]:
-        """Round values of a logarithmic scale: 1, 2 and 5 in every decade."""
+        """Round values of a logarithmic scale: 1, 2 and 5 in every decade, more if it is short."""
         low, high = self.range
         powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-        values = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
+        factors = (1.0, 2.0, 5.0) if high > 10 * low else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+        values = [float(f"{factor}e{power}") for power in powers for factor in factors]
         return [value for value in values if low <= value <= high]
 
 

@@ -33,14 +33,14 @@ def output_panels(
     panels = []
     for number in outputs:
         name = posterior.model.names[number]
-        there = posterior.marginals_of(number, x, **_usual(posterior, number))
         at, y = posterior.observed(number)
         seen = to_time(at.astype(float)), y
         key, title = f"component-{number}", f"Output {name}"
         if posterior.model.likelihoods[number].nominal:
-            shares = np.asarray(there.probabilities())
+            shares = np.asarray(posterior.predict_probabilities(x, output=number))
             panels.append(class_panel(key, title, label, to_time(x), shares, seen, rule))
             continue
+        there = posterior.marginals_of(number, x, **_usual(posterior, number))
         lower, upper = np.asarray(there.quantiles([(1 - level) / 2, (1 + level) / 2]))
         curve = np.asarray(there.moments()[0]), lower, upper
         marks = _marks(f"part{number % _PARTS}", to_time(x), curve, seen, rule)
