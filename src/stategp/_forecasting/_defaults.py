@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stategp._data import distinct_inputs
-from stategp._durations import describe
+from stategp._durations import days, describe
 from stategp._expressions import tokenize
 from stategp._forecasting._patterns import exact_pattern, pattern_values
 from stategp._inference import strongest_period
