@@ -87,7 +87,7 @@ def check(page: str, names: dict) -> None:
         assert abs(np.log(names["borrowed"]["new"] / others.mean())) < far / 3
         assert len(names["forecast"]) == 3 * 14
     if page == "forecasting":
-        assert {"trend", "weekly", "weekly_upper_95"} <= set(names["parts"].columns)
+        assert {"trend", "pattern", "pattern_upper_95"} <= set(names["parts"].columns)
         assert list(names["flagged"].columns) == ["ds", "y", "probability", "outlier"]
         assert {"log_density", "crps", "rmse", "coverage_95", "converged"} <= set(names["scores"])
         effects = names["effects"].set_index("name")["effect"]
