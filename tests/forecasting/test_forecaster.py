@@ -523,7 +523,10 @@ def test_a_pattern_has_the_harmonics_that_the_data_have():
     slow = parts_of(times, 40 + wave + noise, fastest=2 * np.pi * 1.01)[1]
     assert len(slow.pattern.cosines.value) == 7  # none faster than a day
     names, beside = parts_of(times, 40 + wave + noise, mean=False)  # there is a mean already
-    assert ("weekly" in names, beside.pattern) == (True, None)
+    assert beside.pattern is None
+    assert names[:3] == ["trend", "weekly", "daily"]  # a wave each: what is left of noise is none
+    assert beside.kernel.startswith("trend: matern52(")
+    assert beside.kernel.count("cosine") == 2
 
 
 def test_a_pattern_of_more_rows_than_are_looked_at():

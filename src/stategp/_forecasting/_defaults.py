@@ -25,6 +25,7 @@ FEWEST_CYCLES = 4.0  # over which it must be seen
 _OF_A_DAY = 10  # harmonics that a pattern may have, or as many of each day of the week
 _WAVES = 4  # strongest ones that a kernel may have: each takes two components of the state
 _ROOM = 10_000  # times from which a pattern is learned; of more, the means of as many stretches
+_FAINT = 0.01  # of the strongest wave's variance: weaker ones are left out
 _PER_WAVE = 6  # such stretches to the shortest wave
 _CYCLES = 200  # the latest, from which it is learned
 _NOTHING = 1e-12  # of the largest value: a wave so small is rounding
@@ -58,11 +59,12 @@ def default_model(
 
     Dates: a day, a week, a year, where the data span at least two of them and have at least four
     observations in each. What repeats every day or week is a pattern of as many harmonics as rise
-    above noise, for the mean function; with `mean` false, and for years, the strongest of them are
-    waves of the kernel. Numbers: the strongest period of the spectrum, if it explains a fifth of
-    what a smooth curve leaves. Short-term deviations, where what all that leaves is correlated from
-    one observation to the next. Lengthscales and variances are where learning starts. No harmonic
-    changes at a rate above `fastest`.
+    above noise, for the mean function. With `mean` false the user has one: the trend falls back to
+    it, and the strongest harmonics are waves of the kernel, as those of years always are. Numbers:
+    the strongest period of the spectrum, if it explains a fifth of what a smooth curve leaves.
+    Short-term deviations, where what all that leaves is correlated from one observation to the
+    next. Lengthscales and variances are where learning starts. No harmonic changes at a rate above
+    `fastest`.
     """
     order = np.argsort(x, kind="stable")
     x, f = np.asarray(x, dtype=float)[order], np.asarray(f, dtype=float)[order]
@@ -90,12 +92,12 @@ def default_model(
                 if mean:
                     pattern, season = found, clock
                 else:
-                    parts[clock] = _waves(found)
+                    parts |= _waves(found, clock, "daily" if "daily" in room else clock)
         if "yearly" in room:
             found = _pattern(x, left, room["yearly"], _WAVES, spacing, fastest)
             if _power(found).any():
                 left = left - pattern_values(found, x)
-                parts["yearly"] = _waves(found)
+                parts |= _waves(found, "yearly", "yearly")
     else:
         period, share = strongest_period(x, f, FEWEST_CYCLES)
         if share > max(SHARE, share_of_noise(len(x))):
@@ -108,8 +110,9 @@ def default_model(
             )
             left = left - pattern_values(found, x)
     variance = float(np.var(left)) or 1.0
-    trend = f"integrated_wiener({variance / span**3:.3g})"
-    parts = {"trend": trend, **parts}
+    goes_on = f"integrated_wiener({variance / span**3:.3g})"
+    falls_back = f"matern52({length(span)}, variance={variance:.3g})"  # to the mean function
+    parts = {"trend": goes_on if mean else falls_back, **parts}
     if _neighbours_correlate(x, left):
         short = length(max(np.sqrt(span * spacing), span / _SHORTEST))
         parts["short"] = f"matern32({short}, variance={variance / 10:.3g})"
@@ -154,12 +157,18 @@ def _power(pattern: Periodic) -> np.ndarray:
     return squares / 2
 
 
-def _waves(pattern: Periodic) -> str:
-    """The strongest harmonics, as waves that repeat exactly: they take no inducing points."""
+def _waves(pattern: Periodic, name: str, of_days: str) -> dict[str, str]:
+    """The strongest harmonics, as waves that repeat exactly: they take no inducing points.
+
+    Those that repeat every day are a part of their own.
+    """
     power, period = _power(pattern), float(pattern.period.value)
-    strongest = np.sort(np.argsort(-power)[: min(_WAVES, np.count_nonzero(power))])
-    waves = (f"cosine({period / (j + 1):.10g}, variance={power[j]:.3g})" for j in strongest)
-    return f"({' + '.join(waves)})"
+    strongest = np.sort(np.argsort(-power)[:_WAVES])
+    parts: dict[str, list[str]] = {}
+    for j in strongest[power[strongest] > _FAINT * np.max(power)]:
+        wave = f"cosine({period / (j + 1):.10g}, variance={power[j]:.3g})"
+        parts.setdefault(of_days if (j + 1) % round(period) == 0 else name, []).append(wave)
+    return {part: f"({' + '.join(waves)})" for part, waves in parts.items()}
 
 
 def share_of_noise(count: int) -> float:
