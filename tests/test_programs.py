@@ -103,6 +103,8 @@ def test_the_sizes_of_trends_are_known_without_computing():
         kernel = k.Sum(*trends, k.Periodic(order=3))
         assert kernel.state_dim == 1 + 2 + 3 + 2 + 7
         assert _posteriors._at_points._extents(kernel) == ((1, 1), (2, 1), (3, 1), (2, 1), (7, 4))
+        assert not kernel.steep
+        assert (kernel + k.IntegratedWiener(order=9)).steep
     assert names == []
 
 

@@ -54,7 +54,8 @@ class Blockwise(Kernel):
 
     @property
     def steep(self) -> bool:
-        return any(block.steep for block in self.blocks())
+        blocks = jax.eval_shape(lambda kernel: kernel.blocks(), self)  # nothing is computed for it
+        return any(block.steep for block in blocks)
 
     def matrices_from(
         self, start: Steps, dt: Steps
