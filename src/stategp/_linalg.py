@@ -80,9 +80,21 @@ def identity(like: Matrix) -> Matrix:
     return jnp.eye(dim).reshape(dim, dim, *[1] * (like.ndim - 2))
 
 
+def assemble(entries: Entries, like: Float[Array, "*batch"]) -> Float[Array, "dim dim *batch"]:
+    """Entries as matrices over a batch like this one; an entry may be in several places."""
+    layers = {
+        id(entry): jnp.broadcast_to(entry, (1, *like.shape)) for row in entries for entry in row
+    }
+    flat = jnp.concatenate([layers[id(entry)] for row in entries for entry in row])
+    return jax.lax.reshape(flat, (len(entries), len(entries[0]), *like.shape))
+
+
 def diagonal(matrix: Matrix) -> Vector:
     """The diagonals."""
-    return jnp.stack([matrix[i, i] for i in range(len(matrix))])
+    if in_entries(len(matrix), matrix.shape[2:]):
+        return jnp.stack([matrix[i, i] for i in range(len(matrix))])
+    unit = np.eye(len(matrix), dtype=bool).reshape(*matrix.shape[:2], *[1] * (matrix.ndim - 2))
+    return jnp.sum(jnp.where(unit, matrix, 0.0), axis=0)
 
 
 def symmetric(matrix: Matrix) -> Matrix:
@@ -160,10 +172,8 @@ def _eliminate_entries(
 
 def _assemble(entries: dict[tuple[int, int], Batch], dim: int) -> Matrix:
     """A lower triangle as a matrix."""
-    nothing = jnp.zeros_like(entries[0, 0])
-    return jnp.stack(
-        [jnp.stack([entries.get((i, j), nothing) for j in range(dim)]) for i in range(dim)]
-    )
+    rows = range(dim)
+    return assemble([[entries.get((i, j), 0.0) for j in rows] for i in rows], entries[0, 0])
 
 
 @cholesky.defjvp
@@ -243,22 +253,18 @@ def _inverse_pivots(factor: Matrix) -> Vector:
 # --- Gaussians ---------------------------------------------------------------------------------
 
 
-@jax.custom_jvp
 def psd_solve(covariance: Matrix, root: Matrix, rhs: Columns) -> Columns:
     """C⁻¹ B, given the root of C from `psd_cholesky`; directions of variance zero give zero.
 
-    The derivative goes through C and B: a root needs none.
+    The derivative goes through C and B, d(C⁻¹B) = C⁻¹(dB − dC C⁻¹B): a root needs none.
     """
-    return solve_upper(root, solve_lower(root, rhs))
-
-
-@psd_solve.defjvp
-def _psd_solve_jvp(primals: Any, tangents: Any) -> Any:
-    """d(C⁻¹B) = C⁻¹(dB − dC C⁻¹B)."""
-    covariance, root, rhs = primals
-    d_covariance, _, d_rhs = tangents
-    solution = psd_solve(covariance, root, rhs)
-    return solution, psd_solve(covariance, root, d_rhs - times(d_covariance, solution))
+    solution: Columns = jax.lax.custom_linear_solve(
+        lambda x: times(covariance, x),
+        rhs,
+        lambda _, b: _substitute_back(root, _substitute(root, b)),
+        symmetric=True,
+    )
+    return solution
 
 
 @jax.custom_jvp
@@ -348,9 +354,8 @@ def _total(terms: Any) -> Batch:
 
 def _mirror(lower: dict[tuple[int, int], Batch], dim: int) -> Matrix:
     """A symmetric matrix from its lower triangle."""
-    return jnp.stack(
-        [jnp.stack([lower[max(i, j), min(i, j)] for j in range(dim)]) for i in range(dim)]
-    )
+    rows = range(dim)
+    return assemble([[lower[max(i, j), min(i, j)] for j in rows] for i in rows], lower[0, 0])
 
 
 @tilt.defjvp

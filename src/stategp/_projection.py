@@ -379,8 +379,9 @@ def _solve(
 def _project_matrices(block: Kernel, across: Transitions, where: Where) -> Parts:
     """One block, as matrices."""
     A, Q = (jnp.moveaxis(v, 0, -1) for v in (across.A, across.Q))
-    left = block.matrices_from(where.low, where.before)
-    right = block.matrices_from(where.x, where.after)
+    starts, steps = jnp.stack([where.low, where.x]), jnp.stack([where.before, where.after])
+    step_A, step_Q = block.matrices_from(starts, steps)
+    left, right = ((step_A[:, :, side], step_Q[:, :, side]) for side in (0, 1))
     return project_steps(block, where, left, right, (A, Q))
 
 

@@ -13,19 +13,44 @@ import ctypes
 import gc
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 
 _MAPS = Path("/proc/self/maps")
 _MANY = 40_000
+_EACH = 400  # maps of a program, at most
+
+
+class _Maps:
+    """How many maps there were when they were last counted, and programs compiled since."""
+
+    counted = 0
+    compiled = 0
+
+    def note(self, event: str, duration_secs: float, **about: Any) -> None:
+        """Count a program that JAX has compiled, or read from its cache."""
+        self.compiled += event.endswith("backend_compile_duration")
+
+    def at_least(self, many: int) -> bool:
+        """Whether there are many. To count them takes long, so not if there cannot be so many."""
+        if self.counted + _EACH * self.compiled < many or not _MAPS.exists():
+            return False
+        self.counted, self.compiled = _MAPS.read_bytes().count(b"\n"), 0
+        return self.counted >= many
+
+
+_maps = _Maps()
+jax.monitoring.register_event_duration_secs_listener(_maps.note)
 
 
 def make_room(many: int = _MANY) -> bool:
     """Drop JAX's compiled programs if this process holds many memory maps; whether it did."""
-    if not _MAPS.exists() or _MAPS.read_bytes().count(b"\n") < many:
+    if not _maps.at_least(many):
         return False
     jax.clear_caches()
     gc.collect()
+    _maps.counted = 0
     return True
 
 

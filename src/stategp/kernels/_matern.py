@@ -11,7 +11,9 @@ with γ the regularised lower incomplete gamma function.
 """
 
 import abc
+import functools
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,12 +21,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from stategp._linalg import Entries
+from stategp._linalg import Entries, assemble
 from stategp.kernels._base import ClosedForm, Kernel, Matrix, Scalar, State, Steps
-from stategp.kernels._special import incomplete_gamma_table
+from stategp.kernels._special import incomplete_gamma_table, poisson_terms
 from stategp.parameters import Parameter, Value, positive
 
 _ORDERS = [k + 0.5 for k in range(12)]
+Matrices = tuple[Float[Array, "dim dim *steps"], Float[Array, "dim dim *steps"]]
 _VANISHED = 800.0  # e^-r is zero in double precision; clipping here keeps 0 · r^k from being NaN
 
 
@@ -45,8 +48,45 @@ def _unit_stationary_covariance(dim: int) -> np.ndarray:
     return np.array(entry) / entry[0][0]
 
 
-def _as_matrix(entries: Entries) -> Matrix:
-    return jnp.stack([jnp.stack([jnp.asarray(entry) for entry in row]) for row in entries])
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _unit_steps(dim: int, r: Steps) -> Matrices:
+    """A, and what multiplies P₀ in Q, for steps in units of 1/λ."""
+    return _unit_steps_once(dim, r)
+
+
+@functools.partial(jax.jit, static_argnums=0)  # traced once, for all kernels and programs
+def _unit_steps_once(dim: int, r: Steps) -> Matrices:
+    rows = range(dim)
+    powers, table = _powers(dim, r), incomplete_gamma_table(2 * dim - 1, 2 * r)
+    A = [[powers[j - i] if j >= i else 0.0 for j in rows] for i in rows]
+    grown = [[table[2 * dim - 2 - i - j] for j in rows] for i in rows]
+    return assemble(A, r), assemble(grown, r)
+
+
+@_unit_steps.defjvp
+def _unit_steps_jvp(dim: int, primals: Any, tangents: Any) -> Any:
+    """dA_ij/dr = A_i,j−1 − A_ij, and ∂γ(a, 2r)/∂r = 2 (2r)^(a−1) e^(−2r) / (a−1)!"""
+    (r,), (dr,) = primals, tangents
+    A, grown = _unit_steps(dim, r)
+    dA, growth = _unit_slopes(dim, A, r)
+    step = dr[None, None]
+    return (A, grown), (dA * step, growth * step)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _unit_slopes(dim: int, A: Float[Array, "dim dim *steps"], r: Steps) -> Matrices:
+    rows = range(dim)
+    terms = poisson_terms(2 * dim - 1, 2 * r)
+    growth = assemble([[terms[2 * dim - 2 - i - j] for j in rows] for i in rows], r)
+    before = jnp.concatenate([jnp.zeros_like(A[:, :1]), A[:, :-1]], axis=1)
+    return before - A, 2 * growth
+
+
+def _powers(dim: int, r: Steps) -> list[Steps]:
+    """e⁻ʳ rᵏ/k!, computed once and not again wherever one of them is read."""
+    bounded = jnp.minimum(r, _VANISHED)
+    decay = jax.lax.optimization_barrier(jnp.exp(-bounded))
+    return [decay * bounded**k * (1 / math.factorial(k)) for k in range(dim)]
 
 
 class _Matern(Kernel):
@@ -68,21 +108,24 @@ class _Matern(Kernel):
         return math.sqrt(2 * self.state_dim - 1) / self.lengthscale.value
 
     def transition(self, dt: Scalar) -> Matrix:
-        return _as_matrix(self.steps(jnp.asarray(dt))[0])
+        return self.step_matrices(jnp.asarray(dt, float))[0]
 
     def process_noise(self, dt: Scalar) -> Matrix:
-        return _as_matrix(self.steps(jnp.asarray(dt))[1])
+        return self.step_matrices(jnp.asarray(dt, float))[1]
 
     def steps(self, dt: Steps) -> tuple[Entries, Entries]:
         dim, start = self.state_dim, self.stationary_covariance()
-        r = jnp.minimum(self.rate * dt, _VANISHED)
-        decay = jax.lax.optimization_barrier(jnp.exp(-r))
-        powers = [decay * r**k * (1 / math.factorial(k)) for k in range(dim)]
+        powers = _powers(dim, self.rate * dt)
         table = incomplete_gamma_table(2 * dim - 1, 2 * self.rate * dt)
         rows = range(dim)
         A = [[powers[j - i] if j >= i else 0.0 for j in rows] for i in rows]
         Q = [[start[i, j] * table[2 * dim - 2 - i - j] for j in rows] for i in rows]
         return A, Q
+
+    def step_matrices(self, dt: Steps) -> Matrices:
+        A, grown = _unit_steps(self.state_dim, self.rate * dt)
+        P = self.stationary_covariance()
+        return A, jnp.expand_dims(P, tuple(range(2, grown.ndim))) * grown
 
     def stationary_covariance(self) -> Matrix:
         return self.variance.value * jnp.asarray(_unit_stationary_covariance(self.state_dim))

@@ -27,12 +27,14 @@ def incomplete_gamma_table(
 
 @functools.partial(jax.jit, static_argnums=0)  # traced once, for all kernels and programs
 def _table(orders: int, x: Float[Array, "*batch"]) -> tuple[Float[Array, "*batch"], ...]:
-    terms = _poisson_terms(orders, x)
+    terms = poisson_terms(orders, x)
     switch = max(2.0, 0.4 * orders)  # above it, one minus the upper tail does not cancel
     small = jnp.minimum(x, switch)
-    series = jnp.ones_like(small)
-    for k in range(max(20, 2 * orders) - 1, 0, -1):
-        series = 1 + series * small * (1 / (orders + k))
+    # Σ xᵏ orders!/(orders + k)!, all terms positive
+    coefficients = np.cumprod([1.0] + [1 / (orders + k) for k in range(1, max(20, 2 * orders))])
+    series = jnp.full_like(small, coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        series = series * small + float(coefficient)
     below = terms[-1] * (small * (1 / orders)) * series
     above = 1.0 - sum(terms, start=jnp.zeros_like(x))
     # The long series is computed once, and not again wherever one of the values is read.
@@ -42,7 +44,7 @@ def _table(orders: int, x: Float[Array, "*batch"]) -> tuple[Float[Array, "*batch
     return tuple(values[::-1])
 
 
-def _poisson_terms(orders: int, x: Float[Array, "*batch"]) -> list[Float[Array, "*batch"]]:
+def poisson_terms(orders: int, x: Float[Array, "*batch"]) -> list[Float[Array, "*batch"]]:
     """e⁻ˣ xᵏ/k! for k = 0 … orders − 1."""
     bounded = jnp.minimum(x, 800.0)
     decay = jnp.exp(-bounded)
@@ -53,7 +55,7 @@ def _poisson_terms(orders: int, x: Float[Array, "*batch"]) -> list[Float[Array, 
 def _incomplete_gamma_table_jvp(orders: int, primals: Any, tangents: Any) -> Any:
     """∂γ(a, x)/∂x = x^(a−1) e⁻ˣ / (a−1)!"""
     (x,), (dx,) = primals, tangents
-    densities = tuple(term * dx for term in _poisson_terms(orders, x))
+    densities = tuple(term * dx for term in poisson_terms(orders, x))
     return incomplete_gamma_table(orders, x), densities
 
 
