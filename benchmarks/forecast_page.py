@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks import forecast_targets
 from benchmarks.forecast_scores import THIRDS
-from benchmarks.forecast_series import PEERS
+from benchmarks.forecast_series import PEERS, USUAL
 from stategp._runtime import replacing
 
 TIMES = ("seconds", "fit_seconds", "import_seconds")
@@ -16,18 +16,20 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "forecasting.md"
 METHODS = ("stategp", *PEERS)
 DEVELOPED, FRESH = "forecasts-run.json", "forecasts-fresh-run.json"
-LAST = "forecasts-last-run.json"
+LAST, YEARS = "forecasts-last-run.json", "forecasts-years-run.json"
 _SKIPPED = {0: DEVELOPED, 40: FRESH}
 
 
 def stored_as(run):
     """The file of a run: series that were skipped when others were made are fresh ones."""
+    if not set(run["groups"]) & set(USUAL):
+        return DOCS / YEARS
     return DOCS / _SKIPPED.get(run.get("skip", 0), LAST)
 
 
 def peers_kept(run, name):
     """Scores of peers for a group of the stored run; it must have asked the same."""
-    file = stored_as(run)
+    file = stored_as(run | {"groups": [name]})
     stored = json.loads(file.read_text())
     for what in ("seed", "series", "skip", "levels"):
         if stored.get(what) != run[what]:

@@ -1,4 +1,4 @@
-"""The series of `benchmarks.forecasts`: M4 hourly and weekly, M3 monthly."""
+"""The series of `benchmarks.forecasts`: M4 hourly and weekly, M3 monthly, quarterly and yearly."""
 
 import os
 import sys
@@ -20,6 +20,7 @@ class Group:
     start: str
     step: str  # of pandas' dates
     seasons: dict[str, list[int]]  # of the methods that are compared
+    halved: bool = False  # whether every second series is left out: defaults were tried on those
 
 
 def of_season(season, **others):
@@ -36,12 +37,17 @@ GROUPS = {
         13, "13w", 1, "1975-01-06", "7D", of_season(1, MSTL=[52], SeasonalNaive=[52])
     ),
     "monthly": Group(18, "18mo", 12, "1980-01-01", "MS", of_season(12)),
+    "quarterly": Group(8, "24mo", 4, "1980-01-01", "QS", of_season(4), halved=True),
+    "yearly": Group(6, "6y", 1, "1940-01-01", "YS", of_season(1), halved=True),
 }  # fmt: skip
+USUAL = ("hourly", "weekly", "monthly")
+M3 = ("monthly", "quarterly", "yearly")
 
 
 def series_of(group, file):
     """Training and test part of every series, by its name, from a file or as M4 came."""
-    return read_m4(group) if file is None else read_series(file)
+    series = read_m4(group) if file is None else read_series(file)
+    return dict(list(series.items())[1::2]) if GROUPS[group].halved else series
 
 
 def read_series(file):

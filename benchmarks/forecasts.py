@@ -1,10 +1,12 @@
 """Forecasts of stategp and of its peers on the same series: `python -m benchmarks.forecasts`.
 
 `sg.Forecaster()` with plain defaults against statsforecast's methods and Prophet with theirs, on
-M4 hourly and weekly (`STATEGP_DATA/m4/m4_odd.parquet`) and M3 monthly. All series, or with --quick
-(or QUICK=1) forty of each group; `--skip 40` takes others than these. `--store` keeps scores beside
-the documentation (`docs/forecasts-run.json`; with --skip 40 `docs/forecasts-fresh-run.json`, with
---skip 160 `docs/forecasts-last-run.json`) and writes their table into docs/forecasting.md. Ours run
+M4 hourly and weekly (`STATEGP_DATA/m4/m4_odd.parquet`) and M3 monthly, or with `--group quarterly
+yearly` every second one of these of M3. All series, or with --quick (or QUICK=1) forty of each
+group; `--skip 40` takes others than these. `--store` keeps scores beside the documentation
+(`docs/forecasts-run.json`; with --skip 40 `docs/forecasts-fresh-run.json`, with --skip 160
+`docs/forecasts-last-run.json`, of quarterly and yearly series `docs/forecasts-years-run.json`) and
+writes their table into docs/forecasting.md. Ours run
 in a process of its own, one series after another; peers in one of their environment
 (`benchmarks/peers/make_environments.sh`), and what they forecast is kept in
 `benchmarks/results/forecast-peers/`, so that ours can be run again quickly; `--keep-peers` takes
@@ -36,7 +38,7 @@ import numpy as np
 
 from benchmarks import forecast_page, forecast_scores, forecast_targets
 from benchmarks.__main__ import machine
-from benchmarks.forecast_series import GROUPS, PEERS, chosen, series_of, share_of
+from benchmarks.forecast_series import GROUPS, M3, PEERS, USUAL, chosen, series_of, share_of
 from benchmarks.peers.protocol import forecast_record, seconds_of, versions
 from stategp._runtime import replacing
 
@@ -56,7 +58,7 @@ def main():
     if options.join:
         return finish(forecast_targets.joined(options.join), options)
     peers = [] if options.without_peers or options.keep_peers else peers_python(options)
-    groups = [options.group] if options.group else list(GROUPS)
+    groups = options.group or list(USUAL)
     run = {
         "date": datetime.date.today().isoformat(),
         "machine": machine(),
@@ -119,7 +121,7 @@ def arguments():
     )
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} series of each group")
     parser.add_argument("--series", type=int, metavar="K", help="so many series of each group")
-    parser.add_argument("--group", choices=GROUPS, help="only these series")
+    parser.add_argument("--group", choices=GROUPS, nargs="+", help="only these series")
     parser.add_argument("--seed", type=int, default=0, help="for the choice of series")
     parser.add_argument("--skip", type=int, default=0, metavar="K", help="without the first K")
     parser.add_argument("--share", default="0/1", help="which of how many shares of the series")
@@ -155,11 +157,12 @@ def peers_python(options):
 
 def series_file(group, options, peers):
     """A file of the series: M3's, which a package of the peers has, and M4's if there is one."""
-    file = options.out / ("m3-monthly.npz" if group == "monthly" else f"m4-{group}.npz")
-    if group == "monthly" and not file.exists():
+    file = options.out / (f"m3-{group}.npz" if group in M3 else f"m4-{group}.npz")
+    if group in M3 and not file.exists():
         if not peers:
             sys.exit("forecasts: M3 comes with the peers; run once without --without-peers")
-        list(worked(peers, {"work": "m3", "to": str(file.absolute())}, [{}], options.limit))
+        job = {"work": "m3", "subset": group, "to": str(file.absolute())}
+        list(worked(peers, job, [{}], options.limit))
     return file if file.exists() else None
 
 

@@ -1,8 +1,9 @@
-"""Means with and without the widening of intervals: `python -m benchmarks.mean_trial`.
+"""Means with and without the far tail of log y: `python -m benchmarks.mean_trial`.
 
 The default forecaster at origins within the training parts of series: M4 weekly and hourly
-(`STATEGP_DATA`), and the monthly ones of M1 and M3. Its intervals are wider than what models have
-learned. On the scale of log y that would raise means, and did; now means are as learned.
+(`STATEGP_DATA`), and the monthly ones of M1 and M3. Models of log y were taken at their word
+before, up to 97.5 % of the distribution; now their deviation counts up to a limit. Also how large
+values were, in units of the median, by the deviation that models of log y had learned.
 
     python -m benchmarks.mean_trial M3 --share 1/6 --out m3.json
     python -m benchmarks.mean_trial M1 --share 1/6 --out m1.json
@@ -15,10 +16,12 @@ summary in docs/forecast-trials-run.json, which docs/forecasting.md quotes.
 """
 
 import argparse
+import itertools
 import json
 import math
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -26,26 +29,32 @@ import stategp as sg
 from benchmarks.forecast_series import GROUPS, read_m4, read_series
 from benchmarks.forecast_trials import setting
 from benchmarks.foresight_trial import M3, STORED
-from stategp._forecasting._averages import average_of
+from stategp._forecasting import _averages
 from stategp._forecasting._choosing import averaged, choose
 
-WAYS = ("widened", "as learned", "median")
+WAYS = ("as learned", "without the far tail", "median")
 CUTS = {"weekly": (13, 52, 104), "hourly": (48,), "M1": (18,), "M3": (18,)}
 FEWEST = {"weekly": 60, "hourly": 60, "M1": 30, "M3": 30}  # observations before an origin
 SHORT = 40  # observations
+DEVIATIONS = (0.2, 0.35, 0.5, 0.8, math.inf)  # of log y: kinds of forecasts
 
 
 def compared(group, y, future):
-    """The MASE of means both ways, and of the median."""
+    """The MASE of means both ways, and of the median; deviations of log y and values in medians."""
     here = setting(group, y)
     there = averaged(choose(here.series, here.axis)[0], here.ahead)
-    wide = average_of(part._replace(learned=None) for part in there.parts)
-    forecasts = (wide.moments()[0], there.moments()[0], there.quantiles([0.5])[0])
+    with mock.patch.object(_averages, "_SKEWED", math.inf):
+        means = there.moments()[0]
+    lower, median, upper = there.quantiles([0.025, 0.5, 0.975])
+    forecasts = (np.clip(means, lower, upper), there.moments()[0], median)
     season = GROUPS[group].season
-    return {
+    found = {
         way: float(sg.metrics.mase(future, forecast, history=y, season=season))
         for way, forecast in zip(WAYS, forecasts, strict=True)
     }
+    logs = [part for part in there.parts if part.log][:1]
+    ratios = [np.stack([part.learned, future / np.exp(part.mean)], axis=1) for part in logs]
+    return found | {"ratios": np.concatenate(ratios).tolist() if logs else []}
 
 
 def run(options):
@@ -72,16 +81,33 @@ def summary(rows):
     """Means, and how a typical MASE changes: by series, as its origins are not independent."""
     found = {"origins": len(rows), "series": len({row["series"] for row in rows})}
     found["mase"] = {way: float(np.mean([row[way] for row in rows])) for way in WAYS}
-    most = max(rows, key=lambda row: abs(row["as learned"] - row["widened"]))
+    before, now, _ = WAYS
+    most = max(rows, key=lambda row: abs(row[now] - row[before]))
     found["that changes most"] = {way: most[way] for way in WAYS}
     changes = {}
     for row in rows:
-        if row["widened"] > 0 and row["as learned"] > 0:
-            change = math.log(row["as learned"] / row["widened"])
+        if row[before] > 0 and row[now] > 0:
+            change = math.log(row[now] / row[before])
             changes.setdefault(row["series"], []).append(change)
     means = np.array([np.mean(some) for some in changes.values()])
     error = float(np.std(means, ddof=1) / math.sqrt(len(means)))
     found["change of log mase"] = {"mean": float(np.mean(means)), "standard error": error}
+    return found
+
+
+def calibration(rows):
+    """How large values are on average, in medians, and how large they would be if log y is normal.
+
+    By the deviation of log y.
+    """
+    ratios = np.array([ratio for row in rows for ratio in row["ratios"]])
+    found = []
+    for low, high in itertools.pairwise(DEVIATIONS):
+        some = ratios[(ratios[:, 0] >= low) & (ratios[:, 0] < high)]
+        if len(some):
+            normal = float(np.mean(np.exp(some[:, 0] ** 2 / 2)))
+            about = {"from": low, "forecasts": len(some)}
+            found.append(about | {"mean": float(np.mean(some[:, 1])), "normal": normal})
     return found
 
 
@@ -94,6 +120,7 @@ def join(options):
         "months, 40 or more": [row for row in monthly if row["before"] >= SHORT],
     }
     found = {of: summary(some) for of, some in kinds.items() if some}
+    found["values in medians"] = calibration(monthly)
     for of, one in found.items():
         print(f"{of}: {json.dumps(one)}")
     if options.store:

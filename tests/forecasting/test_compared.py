@@ -30,7 +30,7 @@ def sales():
 
 
 def test_models_with_a_regressor_are_compared(sales) -> None:
-    assert len(sales.fitted.choices) == 3
+    assert len(sales.fitted.choices) == 4
     assert sum(choice.weight for choice in sales.fitted.choices) == pytest.approx(1)
     assert "a level that changes, and a slope" in sales.explain()
     effect = sales.effects().iloc[0]
@@ -83,7 +83,7 @@ def counts():
 
 def test_models_of_counts_are_compared(counts) -> None:
     frame, forecaster = counts
-    assert len(forecaster.fitted.choices) == 3
+    assert len(forecaster.fitted.choices) == 4
     assert "f: a level" in forecaster.explain()
     assert "look like counts" not in forecaster.explain()
     ahead = forecaster.forecast(AHEAD)
@@ -206,7 +206,7 @@ def test_values_within_limits_are_compared() -> None:
         below=np.where(FRAME.y < low, low, np.nan), y=FRAME.y.where(FRAME.y > low)
     )
     made = sg.Forecaster().fit(hidden[:N], "t", limits=(None, "below"), progress=False)
-    assert len(made.fitted.choices) == 3
+    assert len(made.fitted.choices) == 4
     assert isinstance(made.posterior.model.likelihood, sg.likelihoods.Censored)
     whole = sg.Forecaster().fit(FRAME[:N], "t", progress=False).forecast(AHEAD)
     ahead = made.forecast(AHEAD)

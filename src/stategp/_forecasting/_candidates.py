@@ -38,7 +38,9 @@ _LONG = 20  # steps in a season from which on not all harmonics get states of th
 _MOST_HARMONICS = 84  # of an exact pattern: an hour, if it is a week's
 _FULL, _FEW = 6, 3  # harmonics of short and of long seasons that have states
 _WIDE = 4.0  # the same for other likelihoods than the Gaussian, in that of f and of a change
+_EVERYWHERE: dict[Pace, int] = {"hours": 1, "days": 1, "months": 2}  # trends fitted on both scales
 _VAGUE = 1e5  # variance of a level before data are seen, in squares of a change
+_BEYOND = 100.0  # the same in the variance of the values, if that is more
 
 
 class Season(NamedTuple):
@@ -110,11 +112,7 @@ class Candidate(NamedTuple):
     fitted: np.ndarray  # the mean at the observations
     spent: float  # how many numbers it took from the data
     pace: Pace
-
-    @property
-    def everywhere(self) -> bool:
-        """Whether it is fitted on both scales, also where it is not the first kind of trend."""
-        return self.pace == "months"
+    everywhere: bool = False  # whether it is fitted on both scales, also if it is not the first
 
     @property
     def model(self) -> GP:
@@ -142,7 +140,7 @@ def candidates(
 
     Unless a likelihood is given, the values are normal.
     """
-    found = []
+    found, both = [], _EVERYWHERE[outline.pace]
     for scale, values in scales:
         usual = float(np.median(values))
         mean: Mean = Constant(fixed(usual))
@@ -152,16 +150,20 @@ def candidates(
             most = min(int(np.ceil(season.steps / 2)) - 1, _MOST_HARMONICS)
             mean, fitted, spent = exact_pattern(x, values, season.period, most)
         change = typical_change(values - fitted, outline)
+        drift = usual_slope(x, values - fitted)
         noise = Gaussian(variance=_near(0.3 * change**2, 1.5))
         about = (noise if likelihood is None else likelihood, mean, fitted, spent, outline.pace)
         seasons = _seasons(outline, change)
-        # Nothing but zeros would leave a level that is vague at minus infinity.
-        near = _WIDE * float(np.var(values) + change**2)
-        widest = np.inf if likelihood is None else near
+        spread = float(np.var(values))
+        vague = max(_VAGUE * change**2, _BEYOND * spread)
+        if likelihood is not None:
+            # Nothing but zeros would leave a level that is vague at minus infinity.
+            vague = min(vague, _WIDE * (spread + change**2))
+        trends = _trends(outline, change, drift, vague)
         found.append(
             [
-                Candidate(trend, scale, Sum(**parts, **seasons), *about)
-                for trend, parts in _trends(outline, change, widest).items()
+                Candidate(trend, scale, Sum(**parts, **seasons), *about, number < both)
+                for number, (trend, parts) in enumerate(trends.items())
             ]
         )
     return found
@@ -190,27 +192,51 @@ def typical_change(values: np.ndarray, outline: Outline) -> float:
     return max(robust, 0.3 * float(np.std(changes)), least) or 1.0
 
 
-def _trends(outline: Outline, change: float, most: float) -> dict[str, dict[str, Kernel]]:
+def usual_slope(x: np.ndarray, values: np.ndarray) -> float:
+    """How much a series rises for each unit of x, from its first quarter to its last one."""
+    count = max(len(x) // 4, 1)
+    rise = np.median(values[-count:]) - np.median(values[:count])
+    between = np.median(x[-count:]) - np.median(x[:count])
+    return float(rise / between) if between > 0 else 0.0
+
+
+def _trends(
+    outline: Outline, change: float, drift: float, vague: float
+) -> dict[str, dict[str, Kernel]]:
     """Trends and short-term deviations, by what they are in words.
 
-    `most` is the largest variance that a level may have before data are seen.
+    `drift` is the slope over all observations, and `vague` the variance that a level has before
+    data are seen.
     """
-    step, start = outline.step, fixed(min(_VAGUE * change**2, most))
+    step, start = outline.step, _exactly(vague)
     # Of two vague levels only the sum would be known, to few digits: beside a line this is enough.
-    wide = fixed(min(10 * (outline.span / step + 1) * change**2, most))
+    wide = _exactly(min(10 * (outline.span / step + 1) * change**2, vague))
     steepness = (change / outline.step) ** 2  # square of one typical change per step
 
     def level(start: Parameter = wide) -> Kernel:
         return Wiener(diffusivity=_near(0.1 * change**2 / step, 2.0), start=start)
 
+    def steep(slope: float) -> Parameter:
+        """Of slopes that are either as large as that or, where little else happens, as the usual
+        one: beside small changes a steady rise is not to be taken for chance.
+        """
+        return _exactly(slope**2 * steepness + drift**2)
+
     def line(slope: float) -> Kernel:
-        return Linear(slope=fixed(slope**2 * steepness), start=start)
+        return Linear(slope=steep(slope), start=start)
 
     def bending(slope: float, bends: float, spread: float) -> Kernel:
         return IntegratedWiener(
-            diffusivity=_near(bends * steepness / step, spread),
+            diffusivity=_near(bends * steepness / step, spread), start=start, slope=steep(slope)
+        )
+
+    def damped(steps: float, size: float, start: Parameter) -> Kernel:
+        """Slopes that are forgotten over some steps."""
+        rate = 1 / (steps * step)
+        return DampedTrend(
+            diffusivity=_near(2 * rate * size * steepness, 2.0),
+            damping=_near(rate, 0.7),
             start=start,
-            slope=fixed(slope**2 * steepness),
         )
 
     def short() -> Kernel:
@@ -226,25 +252,20 @@ def _trends(outline: Outline, change: float, most: float) -> dict[str, dict[str,
             "a level that changes, and smooth deviations": {"trend": level(start), "short": smooth},
         }  # fmt: skip
     if outline.pace == "months":
-        far = 10 * outline.span  # over which slopes are forgotten
-        rate = np.sqrt(3) / far
-        wandering = Matern32(
-            variance=_near(1e-4 * steepness / step / (4 * rate**3), 3.0), lengthscale=fixed(far)
-        )
         return {
-            "a level and a slope that change": {
-                "trend": Sum(line=line(0.05), bends=wandering, level=level())
+            "a level that changes, and a slope that comes and goes": {
+                "trend": Sum(bends=damped(12.0, 0.02, start), level=level())
             },
             "a level that changes, and a slope": {"trend": Sum(line=line(0.15), level=level())},
+            "a level and a slope that change": {
+                "trend": Sum(bends=bending(0.3, 1e-3, 3.0), level=level())
+            },
             "a level that changes, and deviations": {"trend": level(start), "short": short()},
         }
-    rate = 1 / (26 * step)
-    damped = DampedTrend(
-        diffusivity=_near(2 * rate * 0.01 * steepness, 2.0), damping=_near(rate, 0.7), start=wide
-    )
     return {
         "a slope that comes and goes, and deviations": {
-            "trend": Sum(line=line(0.05), bends=damped, level=level()), "short": short(),
+            "trend": Sum(line=line(0.05), bends=damped(26.0, 0.01, wide), level=level()),
+            "short": short(),
         },
         "a level that changes, a slope, and deviations": {
             "trend": Sum(line=line(0.05), level=level()), "short": short(),
@@ -276,7 +297,17 @@ def _seasons(outline: Outline, change: float) -> dict[str, Kernel]:
     return found
 
 
+def _exactly(value: float) -> Parameter:
+    """A parameter that is not learned."""
+    return fixed(_written(value))
+
+
 def _near(value: float, spread: float) -> Parameter:
     """A parameter that is learned, expected near a value; the spread is that of its logarithm."""
-    median = float(f"{value:.4g}")
+    median = _written(value)
     return parameter(median, prior=LogNormal(median=median, spread=spread))
+
+
+def _written(value: float) -> float:
+    """With as many digits as people would write."""
+    return float(f"{value:.4g}")

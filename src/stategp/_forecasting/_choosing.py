@@ -135,10 +135,10 @@ def choose(
 ) -> tuple[tuple[Choice, ...], Series]:
     """The models that matter, those of the scale with more weight first, and the series as seen.
 
-    Of y and of log y the first kind of trend is fitted, of the one that makes the data likelier
-    (for months of both) the others too. Where the likelier of the first two finds outliers, all is
-    repeated with little weight on them. Where the level changes suddenly, models that know of it
-    are tried. Options are those of every search for hyperparameters.
+    Of y and of log y the first kind of trend is fitted (for months also the second), of the one
+    that makes the data likelier the others too. Where the likelier of the first two finds outliers,
+    all is repeated with little weight on them. Where the level changes suddenly, models that know
+    of it are tried. Options are those of every search for hyperparameters.
     """
 
     def search(candidate: Candidate, series: Series, before: Learned | None = None) -> Learned:
@@ -172,8 +172,8 @@ def choose(
                 for at, scale in enumerate(scales)
             ]
     for number, some in enumerate(scales):
-        if number == best or some[0].everywhere:
-            fitted[number] += [search(other, series) for other in some[1:]]
+        others = [one for one in some[1:] if number == best or one.everywhere]
+        fitted[number] += [search(other, series) for other in others]
     chosen = []
     standings = [
         [standing(one.candidate, one.evidence, partial(missed_by, one, series)) for one in some]
