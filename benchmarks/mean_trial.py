@@ -2,8 +2,7 @@
 
 The default forecaster at origins within the training parts of series: M4 weekly and hourly
 (`STATEGP_DATA`), and the monthly ones of M1 and M3. Models of log y were taken at their word
-before, up to 97.5 % of the distribution; now their deviation counts up to a limit. Also how large
-values were, in units of the median, by the deviation that models of log y had learned.
+before, up to 97.5 % of the distribution; now their deviation counts up to a limit.
 
     python -m benchmarks.mean_trial M3 --share 1/6 --out m3.json
     python -m benchmarks.mean_trial M1 --share 1/6 --out m1.json
@@ -16,7 +15,6 @@ summary in docs/forecast-trials-run.json, which docs/forecasting.md quotes.
 """
 
 import argparse
-import itertools
 import json
 import math
 import warnings
@@ -36,11 +34,10 @@ WAYS = ("as learned", "without the far tail", "median")
 CUTS = {"weekly": (13, 52, 104), "hourly": (48,), "M1": (18,), "M3": (18,)}
 FEWEST = {"weekly": 60, "hourly": 60, "M1": 30, "M3": 30}  # observations before an origin
 SHORT = 40  # observations
-DEVIATIONS = (0.2, 0.35, 0.5, 0.8, math.inf)  # of log y: kinds of forecasts
 
 
 def compared(group, y, future):
-    """The MASE of means both ways, and of the median; deviations of log y and values in medians."""
+    """The MASE of means both ways, and of the median."""
     here = setting(group, y)
     there = averaged(choose(here.series, here.axis)[0], here.ahead)
     with mock.patch.object(_averages, "_SKEWED", math.inf):
@@ -48,13 +45,10 @@ def compared(group, y, future):
     lower, median, upper = there.quantiles([0.025, 0.5, 0.975])
     forecasts = (np.clip(means, lower, upper), there.moments()[0], median)
     season = GROUPS[group].season
-    found = {
+    return {
         way: float(sg.metrics.mase(future, forecast, history=y, season=season))
         for way, forecast in zip(WAYS, forecasts, strict=True)
     }
-    logs = [part for part in there.parts if part.log][:1]
-    ratios = [np.stack([part.learned, future / np.exp(part.mean)], axis=1) for part in logs]
-    return found | {"ratios": np.concatenate(ratios).tolist() if logs else []}
 
 
 def run(options):
@@ -95,22 +89,6 @@ def summary(rows):
     return found
 
 
-def calibration(rows):
-    """How large values are on average, in medians, and how large they would be if log y is normal.
-
-    By the deviation of log y.
-    """
-    ratios = np.array([ratio for row in rows for ratio in row["ratios"]])
-    found = []
-    for low, high in itertools.pairwise(DEVIATIONS):
-        some = ratios[(ratios[:, 0] >= low) & (ratios[:, 0] < high)]
-        if len(some):
-            normal = float(np.mean(np.exp(some[:, 0] ** 2 / 2)))
-            about = {"from": low, "forecasts": len(some)}
-            found.append(about | {"mean": float(np.mean(some[:, 1])), "normal": normal})
-    return found
-
-
 def join(options):
     rows = [row for file in options.join for row in json.loads(file.read_text())]
     kinds = {of: [row for row in rows if row["of"] == of] for of in CUTS}
@@ -120,7 +98,6 @@ def join(options):
         "months, 40 or more": [row for row in monthly if row["before"] >= SHORT],
     }
     found = {of: summary(some) for of, some in kinds.items() if some}
-    found["values in medians"] = calibration(monthly)
     for of, one in found.items():
         print(f"{of}: {json.dumps(one)}")
     if options.store:

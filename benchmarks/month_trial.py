@@ -3,8 +3,8 @@
 At origins as many steps before the end of the training parts of series as the competition
 forecasts, every so many of them. `trends`: forecasts with the three trends that monthly series had
 before, whose slopes were expected to be small beside what changes from one observation to the next,
-and with those they have now. `seasons`: with waves of seasons as they are, and with waves expected
-to be smaller.
+weighted by tenth roots of likelihoods, and with those they have now. `seasons`: with waves of
+seasons as they are, and with waves expected to be smaller.
 
     python -m benchmarks.month_trial trends M3 --share 0/2 --out m3-0.json
     python -m benchmarks.month_trial trends M3 --subset yearly --out m3-yearly.json
@@ -32,7 +32,7 @@ from benchmarks.change_trials import scored
 from benchmarks.forecast_series import read_series
 from benchmarks.forecast_trials import setting
 from benchmarks.foresight_trial import FEWEST, M3, SCORES, STORED, summary
-from stategp._forecasting import _candidates
+from stategp._forecasting import _candidates, _choosing
 from stategp._forecasting._choosing import averaged, choose
 from stategp.kernels import Cosine, Linear, Matern12, Matern32, Sum, Wiener
 from stategp.parameters import fixed
@@ -53,8 +53,8 @@ def compared(trial, subset, y, ahead):
     found = {}
     for way, patched in zip(WAYS[trial], PATCHES[trial], strict=True):
         with contextlib.ExitStack() as patches:
-            for name, value in patched.items():
-                patches.enter_context(mock.patch.object(_candidates, name, value))
+            for module, name, value in patched:
+                patches.enter_context(mock.patch.object(module, name, value))
             average = averaged(choose(here.series, here.axis)[0], here.ahead)
         found[way] = dict(zip(SCORES, scored(subset, average, y, future), strict=True))
     return found
@@ -104,11 +104,8 @@ def small_waves(outline, change):
 
 # What is patched for each way.
 PATCHES = {
-    "trends": (
-        {"_trends": earlier_trends, "_EVERYWHERE": {"hours": 1, "days": 1, "months": 3}},
-        {},
-    ),
-    "seasons": ({}, {"_seasons": small_waves}),
+    "trends": ([(_candidates, "_trends", earlier_trends), (_choosing, "_COUNTED", 0.1)], []),
+    "seasons": ([], [(_candidates, "_seasons", small_waves)]),
 }
 
 

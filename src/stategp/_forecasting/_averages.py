@@ -42,8 +42,8 @@ class Part(NamedTuple):
     def for_mean(self) -> "Part":
         """The same as far as the mean goes: without widening, and without the far tail of log y.
 
-        What makes a logarithm uncertain are mostly values near zero. Series whose logarithm is
-        known to 0.6 have means 8 % above the median, not 20 %; to 1, 10 % and not 65 %.
+        What makes a logarithm uncertain are mostly values near zero. They say nothing of the large
+        values that a normal logarithm would have, and which would make the mean.
         """
         deviation = self.deviation if self.learned is None else self.learned
         if self.log and (self.floor is None or self.cap is None):

@@ -38,7 +38,6 @@ _LONG = 20  # steps in a season from which on not all harmonics get states of th
 _MOST_HARMONICS = 84  # of an exact pattern: an hour, if it is a week's
 _FULL, _FEW = 6, 3  # harmonics of short and of long seasons that have states
 _WIDE = 4.0  # the same for other likelihoods than the Gaussian, in that of f and of a change
-_EVERYWHERE: dict[Pace, int] = {"hours": 1, "days": 1, "months": 2}  # trends fitted on both scales
 _VAGUE = 1e5  # variance of a level before data are seen, in squares of a change
 _BEYOND = 100.0  # the same in the variance of the values, if that is more
 
@@ -112,7 +111,11 @@ class Candidate(NamedTuple):
     fitted: np.ndarray  # the mean at the observations
     spent: float  # how many numbers it took from the data
     pace: Pace
-    everywhere: bool = False  # whether it is fitted on both scales, also if it is not the first
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether it is fitted on both scales, also where it is not the first kind of trend."""
+        return self.pace == "months"
 
     @property
     def model(self) -> GP:
@@ -140,7 +143,7 @@ def candidates(
 
     Unless a likelihood is given, the values are normal.
     """
-    found, both = [], _EVERYWHERE[outline.pace]
+    found = []
     for scale, values in scales:
         usual = float(np.median(values))
         mean: Mean = Constant(fixed(usual))
@@ -159,11 +162,10 @@ def candidates(
         if likelihood is not None:
             # Nothing but zeros would leave a level that is vague at minus infinity.
             vague = min(vague, _WIDE * (spread + change**2))
-        trends = _trends(outline, change, drift, vague)
         found.append(
             [
-                Candidate(trend, scale, Sum(**parts, **seasons), *about, number < both)
-                for number, (trend, parts) in enumerate(trends.items())
+                Candidate(trend, scale, Sum(**parts, **seasons), *about)
+                for trend, parts in _trends(outline, change, drift, vague).items()
             ]
         )
     return found
@@ -252,14 +254,19 @@ def _trends(
             "a level that changes, and smooth deviations": {"trend": level(start), "short": smooth},
         }  # fmt: skip
     if outline.pace == "months":
+        far = 10 * outline.span  # over which slopes are forgotten
+        rate = np.sqrt(3) / far
+        wandering = Matern32(
+            variance=_near(1e-4 * steepness / step / (4 * rate**3), 3.0), lengthscale=fixed(far)
+        )
         return {
             "a level that changes, and a slope that comes and goes": {
                 "trend": Sum(bends=damped(12.0, 0.02, start), level=level())
             },
-            "a level that changes, and a slope": {"trend": Sum(line=line(0.15), level=level())},
             "a level and a slope that change": {
-                "trend": Sum(bends=bending(0.3, 1e-3, 3.0), level=level())
+                "trend": Sum(line=line(0.05), bends=wandering, level=level())
             },
+            "a level that changes, and a slope": {"trend": Sum(line=line(0.15), level=level())},
             "a level that changes, and deviations": {"trend": level(start), "short": short()},
         }
     return {

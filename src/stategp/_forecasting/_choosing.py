@@ -24,7 +24,7 @@ _EXPECTED = 10.0  # observations that what a model expects counts as, beside the
 _LARGEST = 4.0  # scores beyond which an error counts no more
 _NEGLIGIBLE = 0.01  # a weight
 _KEPT = 1 / 3  # weight of the scale that is less likely
-_COUNTED = 0.1  # of the logarithm of how likely models of a scale make the data
+_COUNTED = 1 / 20  # of the logarithm of how likely models of a scale make the data
 _SHARPNESS = 8.0  # weights fall with that power of the errors of forecasts
 _ESTIMATED = 3.0  # relative growth of variances over a distance as long as the data
 
@@ -135,10 +135,10 @@ def choose(
 ) -> tuple[tuple[Choice, ...], Series]:
     """The models that matter, those of the scale with more weight first, and the series as seen.
 
-    Of y and of log y the first kind of trend is fitted (for months also the second), of the one
-    that makes the data likelier the others too. Where the likelier of the first two finds outliers,
-    all is repeated with little weight on them. Where the level changes suddenly, models that know
-    of it are tried. Options are those of every search for hyperparameters.
+    Of y and of log y the first kind of trend is fitted, of the one that makes the data likelier
+    (for months of both) the others too. Where the likelier of the first two finds outliers, all is
+    repeated with little weight on them. Where the level changes suddenly, models that know of it
+    are tried. Options are those of every search for hyperparameters.
     """
 
     def search(candidate: Candidate, series: Series, before: Learned | None = None) -> Learned:
@@ -172,8 +172,8 @@ def choose(
                 for at, scale in enumerate(scales)
             ]
     for number, some in enumerate(scales):
-        others = [one for one in some[1:] if number == best or one.everywhere]
-        fitted[number] += [search(other, series) for other in others]
+        if number == best or some[0].everywhere:
+            fitted[number] += [search(other, series) for other in some[1:]]
     chosen = []
     standings = [
         [standing(one.candidate, one.evidence, partial(missed_by, one, series)) for one in some]
