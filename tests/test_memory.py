@@ -17,7 +17,6 @@ def test_programs_are_dropped_when_there_are_many_maps_and_work_again():
     assert compiled._cache_size() == 1
     if make_room(1):  # Linux only
         assert compiled._cache_size() == 0
-    assert not make_room(1)  # nothing was compiled since
     assert compiled(jnp.zeros(3)).sum() == 3
 
 

@@ -14,7 +14,7 @@ def main() -> None:
     frame = pd.DataFrame(simulate())
     forecaster = sg.Forecaster(likelihood="negative-binomial")
     forecaster.fit(frame, time="time", target="visits", seed=0)  # one model, not compared
-    forecaster.plot(horizon="7d").savefig(IMAGES / "forecast.png", dpi=130)
+    forecaster.plot("7d").savefig(IMAGES / "forecast.png", dpi=130)
     forecaster.plot_components(horizon="7d").savefig(IMAGES / "components.png", dpi=130)
 
 

@@ -160,7 +160,7 @@ def test_a_steady_rise_goes_on() -> None:
     dates = pd.date_range("1990-01-01", periods=20, freq="YS")
     forecaster = sg.Forecaster().fit(pd.DataFrame({"ds": dates, "y": y[:20]}), progress=False)
     ahead = forecaster.forecast("6y")
-    np.testing.assert_allclose(ahead["mean"], y[20:], rtol=0.03)
+    np.testing.assert_allclose(ahead["mean"], y[20:], rtol=0.05)  # log y counts, too
     assert np.all((ahead["lower_95"] < y[20:]) & (y[20:] < ahead["upper_95"]))
 
 
@@ -198,12 +198,12 @@ def test_every_door_tells_the_same(monthly, tmp_path) -> None:
 
 
 def test_models_of_the_likelier_scale_come_first() -> None:
-    """Of two scales the other keeps a third; within one a tenth of the log evidence counts."""
+    """Of two scales the other keeps a third; within one a twentieth of the log evidence counts."""
     found = weigh([[Standing(-3.0)], [Standing(0.0), Standing(-5.0)]], best=1)
     weights = {(scale, number): weight for weight, scale, number in found}
     share = 2 / 3 - 1 / 3 / (1 + np.exp(3.0))
     assert weights[0, 0] == pytest.approx(1 - share)
-    assert weights[1, 1] / weights[1, 0] == pytest.approx(np.exp(-0.5))
+    assert weights[1, 1] / weights[1, 0] == pytest.approx(np.exp(-0.25))
     assert [scale for _, scale, _ in found] == [1, 1, 0]
 
 

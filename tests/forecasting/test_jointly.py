@@ -56,7 +56,7 @@ def test_answers_are_long_frames_of_all_targets(forecaster, tmp_path):
 
 
 def test_figures_have_a_panel_for_each_target(forecaster, tmp_path):
-    figure = forecaster.plot(horizon="4w")
+    figure = forecaster.plot("4w")
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["Output a", "Output b"]
     first, last = figure.axes[0].dataLim.intervalx  # days since 1970
     assert 19_700 < first < last < 20_200

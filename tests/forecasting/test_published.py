@@ -164,7 +164,8 @@ def test_weights_by_errors_of_forecasts() -> None:
 
 def changes(found: dict[str, dict[str, float]], score: str = "mase") -> str:
     """How a typical score changes, in percent."""
-    change = [100 * number for number in found[f"change of log {score}"].values()]
+    mean, error = found[f"change of log {score}"].values()
+    change = 100 * np.expm1(mean), 100 * error
     return "{:+.1f} ± {:.1f} %".format(*change).replace("-", "−")
 
 

@@ -20,6 +20,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _HERMITE = np.polynomial.hermite_e.hermegauss(40)
 _GRID = np.linspace(-9.0, 9.0, 361)
 _FINE = (_GRID, np.exp(-(_GRID**2) / 2))  # also where values are cut off
+_CREDIBLE = (0.025, 0.975)
 _SKEWED = 0.45  # deviation of a logarithm up to which its tail is that of a normal variable
 
 
@@ -93,7 +94,8 @@ class Average(NamedTuple):
         """Mean and variance.
 
         Intervals are widened for what is not known of models. That would raise the mean of log y,
-        which is as models have learned it, without the far tail.
+        which is as models have learned it, without the far tail, and within 95 % of the
+        distribution.
         """
         nodes, weights = _HERMITE if self.normal else _FINE
         values = np.stack([self.value(z) for z in nodes])
@@ -103,7 +105,9 @@ class Average(NamedTuple):
         if self.normal:
             return centre, variance
         middle = Average(tuple(part.for_mean for part in self.parts))
-        return np.sum(shares * np.stack([middle.value(z) for z in nodes]), axis=0), variance
+        mean = np.sum(shares * np.stack([middle.value(z) for z in nodes]), axis=0)
+        lowest, highest = self.quantiles(_CREDIBLE)
+        return np.clip(mean, lowest, highest), variance
 
     def quantiles(self, levels: Iterable[float]) -> np.ndarray:
         return np.stack([self.value(z) for z in ndtri(np.asarray(list(levels)))])

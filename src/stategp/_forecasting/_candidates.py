@@ -158,10 +158,10 @@ def candidates(
         about = (noise if likelihood is None else likelihood, mean, fitted, spent, outline.pace)
         seasons = _seasons(outline, change)
         spread = float(np.var(values))
-        vague = max(_VAGUE * change**2, _BEYOND * spread)
-        if likelihood is not None:
-            # Nothing but zeros would leave a level that is vague at minus infinity.
-            vague = min(vague, _WIDE * (spread + change**2))
+        if likelihood is None:
+            vague = max(_VAGUE * change**2, _BEYOND * spread)
+        else:  # nothing but zeros would leave a level that is vaguer at minus infinity
+            vague = _WIDE * (spread + change**2)
         found.append(
             [
                 Candidate(trend, scale, Sum(**parts, **seasons), *about)

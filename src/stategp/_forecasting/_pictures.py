@@ -81,13 +81,13 @@ class Pictured(abc.ABC):
         scale = fitted.choices[0].scale.name
         return dataclasses.replace(told, modelled=re.sub(r"\by\b", lambda _: fitted.target, scale))
 
-    def plot(self, *, horizon: Any = None, future: Any = None, levels: Any = (0.5, 0.95)) -> Any:
+    def plot(self, horizon: Any = None, *, future: Any = None, levels: Any = (0.5, 0.95)) -> Any:
         """A figure of the data, the mean and its intervals."""
         from stategp import plots
 
         return plots.plot(self.story(horizon=horizon, future=future, levels=levels))
 
-    def plot_components(self, *, horizon: Any = None, future: Any = None) -> Any:
+    def plot_components(self, horizon: Any = None, *, future: Any = None) -> Any:
         """A figure of each component of the kernel, and of each effect."""
         from stategp import plots
 

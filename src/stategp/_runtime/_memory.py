@@ -36,8 +36,11 @@ class _Maps:
         """Whether there are many. To count them takes long, so not if there cannot be so many."""
         if self.counted + _EACH * self.compiled < many or not _MAPS.exists():
             return False
-        self.counted, self.compiled = _MAPS.read_bytes().count(b"\n"), 0
+        self.count()
         return self.counted >= many
+
+    def count(self) -> None:
+        self.counted, self.compiled = _MAPS.read_bytes().count(b"\n"), 0
 
 
 _maps = _Maps()
@@ -50,7 +53,7 @@ def make_room(many: int = _MANY) -> bool:
         return False
     jax.clear_caches()
     gc.collect()
-    _maps.counted = 0
+    _maps.count()  # programs that somebody holds stay
     return True
 
 
