@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from stategp._inference._result import FitResult, Outcome
-from stategp._runtime import hear, hearing, is_in_step, on_device
+from stategp._runtime import hearing, is_in_step, on_device
 
 Report = Callable[[int, float], None]
 
@@ -42,7 +42,6 @@ class Watch:
         if replaced is not None:
             self.replaced.append(replaced)
         self.report(len(self.trace) - 1, value)
-        hear()
 
     def forget(self) -> None:
         """The steps so far are taken again, with the times that they took."""

@@ -13,7 +13,7 @@ from stategp._runtime._devices import (
     on_one_device,
     spread_over_devices,
 )
-from stategp._runtime._interrupts import finishing_compilations, hear, hearing
+from stategp._runtime._interrupts import finishing_compilations, hearing
 from stategp._runtime._jobs import check_jobs, in_jobs
 from stategp._runtime._joining import PATIENCE, end_at_once, join_processes
 from stategp._runtime._keys import as_count, as_key
@@ -48,7 +48,6 @@ __all__ = [
     "for_each_device",
     "from_first",
     "give_back",
-    "hear",
     "hearing",
     "in_all",
     "in_jobs",

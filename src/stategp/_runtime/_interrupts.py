@@ -7,9 +7,6 @@ program is compiled, and kept for the next time; a second one does not.
 
 Where a compiled program calls Python to read rows, Ctrl-C comes out of it as an error of XLA's,
 which is turned back into KeyboardInterrupt.
-
-Searches ask after every step whether there was one: compilations may follow each other so closely
-that nobody finds a moment between them.
 """
 
 import _thread
@@ -25,7 +22,6 @@ _COMPILER = "jax._src.compiler"  # the module whose functions are active while X
 _PAUSE = 0.05  # seconds between looks at whether it is done
 _CALLBACKS = logging.getLogger("jax._src.callback")  # reports what is raised in them
 _raised = threading.Event()  # by Ctrl-C, and not yet heard of
-_patient: list["_Patience"] = []  # the handler, while it is one
 
 
 @contextlib.contextmanager
@@ -41,7 +37,6 @@ def finishing_compilations(*, forget: bool = True) -> Iterator[None]:
         yield
         return
     patience = _Patience(threading.get_ident())
-    _patient.append(patience)
     signal.signal(signal.SIGINT, patience)
     _CALLBACKS.addFilter(_no_interrupt)
     try:
@@ -52,7 +47,6 @@ def finishing_compilations(*, forget: bool = True) -> Iterator[None]:
         with patience.lock:  # after this nobody calls any more
             patience.over.set()
         signal.signal(signal.SIGINT, usual)
-        _patient.remove(patience)
     if patience.waiting and not forget:
         raise KeyboardInterrupt
 
@@ -71,19 +65,6 @@ def hearing() -> Iterator[None]:
             _raised.clear()
             raise KeyboardInterrupt from None
         raise
-
-
-def hear() -> None:
-    """Raise KeyboardInterrupt if there was a Ctrl-C that nobody has heard of.
-
-    It waits for a compilation, or was raised where Python ignores exceptions.
-    """
-    waiting = any(one.waiting and one.main == threading.get_ident() for one in _patient)
-    if waiting or (_patient and _raised.is_set()):
-        for one in _patient:
-            one.waiting = False
-        _raised.clear()
-        raise KeyboardInterrupt
 
 
 def _no_interrupt(record: logging.LogRecord) -> bool:
