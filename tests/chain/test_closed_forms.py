@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 
@@ -28,6 +29,16 @@ MATERNS = {
         start=1,
     )
 }
+OSCILLATORS = {
+    f"oscillator {quality:.6g}": k.Oscillator(
+        variance=1.3, period=2 * np.pi / RATE, quality=quality
+    )
+    for quality in (
+        *(1e-4, 0.01, 0.1, 0.499, 0.5, 0.501, 0.55, 3.0, 1000.0),
+        *(0.5 / 1.1001, 0.5 / 1.0999, 0.5 / 0.9001, 0.5 / 0.8999),  # the switches in damping
+    )
+}
+KERNELS = MATERNS | OSCILLATORS
 
 
 @jax.jit
@@ -55,11 +66,11 @@ def all_of(function, kernel, precision, twice):
     return np.asarray(jax.vmap(at)(jnp.asarray(STEPS), jnp.asarray(precision)))
 
 
-@pytest.mark.parametrize("name", MATERNS)
+@pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("twice", [False, True])
 def test_variances_after_steps_of_every_size_are_exact(name, twice):
     """Two steps in a row are one twice as long, which says that A is right, too."""
-    kernel = MATERNS[name]
+    kernel = KERNELS[name]
     _, Q, _ = exact_matrices(kernel, STEPS * (1 + twice))
     h = directions(kernel.state_dim)
     expected = np.einsum("ri,nij,rj->nr", h, Q, h)
@@ -67,28 +78,73 @@ def test_variances_after_steps_of_every_size_are_exact(name, twice):
     np.testing.assert_allclose(found, expected, rtol=2e-13)
 
 
-@pytest.mark.parametrize("name", MATERNS)
+@jax.jit
+def by_numbers(kernel, *rest):
+    """Slopes in the length of a step, in the time scale, in the variance, and in what is left."""
+    by_kernel, by_length = jax.grad(log_density, argnums=(0, 1))(kernel, *rest)
+    scale = by_kernel.period if isinstance(kernel, k.Oscillator) else by_kernel.lengthscale
+    rest = [by_kernel.quality.value] if isinstance(kernel, k.Oscillator) else []
+    return jnp.stack([by_length, scale.value, by_kernel.variance.value, *rest])
+
+
+@pytest.mark.parametrize("name", KERNELS)
 def test_derivatives_after_steps_of_every_size_are_exact(name):
-    """dQ/dΔ = F Q + Q Fᵀ + D; and Q depends on the product of rate and length, and on variance."""
-    kernel = MATERNS[name]
-    _, Q, _ = exact_matrices(kernel, STEPS)
+    """dQ/dΔ = A D Aᵀ; and Q depends on the product of rate and length, and on the variance."""
+    kernel = KERNELS[name]
+    A, Q, _ = exact_matrices(kernel, STEPS)
     h = directions(kernel.state_dim)
-    F, D = np.asarray(kernel.feedback()), np.asarray(kernel.diffusion())
-    slope = np.einsum("ri,nij,rj->nr", h, F @ Q + Q @ F.T + D, h)
+    noise = A @ np.asarray(kernel.diffusion()) @ A.transpose(0, 2, 1)
+    slope = np.einsum("ri,nij,rj->nr", h, noise, h)
     variance = np.einsum("ri,nij,rj->nr", h, Q, h)
 
-    def slopes(kernel, *rest):
-        by_kernel, by_length = jax.grad(log_density, argnums=(0, 1))(kernel, *rest)
-        return jnp.stack([by_length, by_kernel.lengthscale.value, by_kernel.variance.value])
-
-    found = all_of(slopes, kernel, 1 / variance, False)
+    found = all_of(by_numbers, kernel, 1 / variance, False)
     expected = -slope / variance / 4
     tolerances = {"rtol": 1e-12, "atol": 1e-12}
     relative = STEPS[:, None]
     np.testing.assert_allclose(found[..., 0] * relative, expected * relative, **tolerances)
-    by_lengthscale = -expected * relative / float(kernel.lengthscale.value)
-    np.testing.assert_allclose(found[..., 1], by_lengthscale, **tolerances)
+    scale = kernel.period if name in OSCILLATORS else kernel.lengthscale
+    by_scale = -expected * relative / float(scale.value)
+    np.testing.assert_allclose(found[..., 1], by_scale, **tolerances)
     np.testing.assert_allclose(found[..., 2], np.full_like(expected, -0.25 / 1.3), **tolerances)
+
+
+def exact_slopes_in_quality(kernel):
+    """q · d(h Q h)/dq over h Q h, with Q = σ² (1 − e^{FΔ} e^{FᵀΔ}) to hundreds of digits."""
+
+    def variances(quality, step):
+        F = RATE * mpmath.matrix([[0, 1], [-1, -1 / quality]])
+        A = mpmath.expm(F * mpmath.mpf(step))
+        Q = mpmath.eye(2) - A * A.T
+        return [Q[0, 0], (Q[0, 0] + 2 * Q[0, 1] + Q[1, 1]), Q[1, 1]]
+
+    with mpmath.workdps(200):
+        quality, little = mpmath.mpf(float(kernel.quality.value)), mpmath.mpf("1e-40")
+        return np.array(
+            [
+                [
+                    float((more - less) / (2 * little) / here)
+                    for more, less, here in zip(
+                        variances(quality * (1 + little), step),
+                        variances(quality * (1 - little), step),
+                        variances(quality, step),
+                        strict=True,
+                    )
+                ]
+                for step in STEPS
+            ]
+        )
+
+
+@pytest.mark.parametrize("name", OSCILLATORS)
+def test_derivatives_in_the_quality_are_exact(name):
+    kernel = OSCILLATORS[name]
+    _, Q, _ = exact_matrices(kernel, STEPS)
+    h = directions(2)
+    found = all_of(by_numbers, kernel, 1 / np.einsum("ri,nij,rj->nr", h, Q, h), False)[..., 3]
+    expected = -exact_slopes_in_quality(kernel) / 4
+    np.testing.assert_allclose(
+        found * float(kernel.quality.value), expected, rtol=1e-10, atol=1e-12
+    )
 
 
 SUMS = {  # closed forms, matrices that are given, and both; the first has a step for every state
@@ -105,6 +161,12 @@ SUMS = {  # closed forms, matrices that are given, and both; the first has a ste
     "products": k.Matern12() * k.Matern12(lengthscale=3.0) + k.Cosine(period=2.0) * k.Matern32(),
     "seasons": k.QuasiPeriodic(period=2.0, order=1) + k.Periodic(period=3.0, order=2),
     "trends": k.Wiener(start=10.0) + k.Linear(start=10.0),
+    "oscillators": sum_of(
+        2.0 * k.Oscillator(period=2.0, quality=0.2),
+        k.IntegratedWiener(diffusivity=0.3, start=10.0, slope=2.0),
+        k.DampedTrend(diffusivity=0.3, start=10.0),
+        k.Matern12(),
+    ),
     "given": k.Matern12() * k.Matern32(),
     "emission": k.FromSDE([[0.0, 1.0], [-4.0, -4.0]], [0.0, 1.0], [[3.0]], [1.0, 0.5]),
 }
@@ -141,7 +203,8 @@ def test_sums_of_blocks_have_the_evidence_and_derivatives_of_the_twin(name):
     agree(*both(everything, SUMS[name], *inputs), 1e-10)
 
 
-def test_long_series_of_small_states_are_taken_in_stretches():
+@pytest.mark.parametrize("name", ["one", "oscillators"])
+def test_long_series_of_small_states_are_taken_in_stretches(name):
     inputs, which = irregular(1500)
 
     def evidence(kernel):
@@ -149,7 +212,7 @@ def test_long_series_of_small_states_are_taken_in_stretches():
             lambda kernel: chain.kernel_evidence(kernel, *inputs, which=which)[0]
         )(kernel)
 
-    agree(*both(evidence, SUMS["one"]), 1e-10)
+    agree(*both(evidence, SUMS[name]), 1e-10)
 
 
 def test_even_stretches_of_uneven_series_are_steady():
@@ -181,6 +244,15 @@ def test_subclasses_keep_their_own_matrices():
     assert Twice().closed_form() is None
     assert (Twice() * k.Cosine()).blocks()[0].closed_form() is None
     assert k.Matern32().closed_form().order == 2
+    assert type("Other", (k.Oscillator,), {})().closed_form() is None
+
+
+def test_products_with_oscillators_are_given():
+    oscillator = k.Oscillator()
+    for factor in (k.Matern12(), k.Cosine(), oscillator):
+        assert (oscillator * factor).blocks()[0].closed_form() is None
+        assert (factor * oscillator).blocks()[0].closed_form() is None
+    assert (k.Constant() * oscillator).blocks()[0].closed_form().swings
 
 
 def test_second_derivatives_and_many_kernels_at_once():

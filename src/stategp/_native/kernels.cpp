@@ -229,8 +229,10 @@ struct Arguments {
     int64_t sum = 0, entries = 0, count = 0;
     if (sizes.size() != kinds.size()) return false;
     for (size_t b = 0; b < sizes.size(); ++b) {
-      if (sizes[b] < 1 || kinds[b] < -1 || kinds[b] > 2 * kOrders + 1) return false;
-      if (kinds[b] >= 0 && sizes[b] != std::max<int64_t>(1, kinds[b] / 2) * (1 + kinds[b] % 2))
+      if (sizes[b] < 1 || kinds[b] < -1 || kinds[b] > kOscillator) return false;
+      if (kinds[b] == kOscillator && sizes[b] != 2) return false;
+      if (kinds[b] >= 0 && kinds[b] < kOscillator &&
+          sizes[b] != std::max<int64_t>(1, kinds[b] / 2) * (1 + kinds[b] % 2))
         return false;
       sum += sizes[b];
       entries += kinds[b] < 0 ? sizes[b] * sizes[b] : 0;

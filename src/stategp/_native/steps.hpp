@@ -3,8 +3,8 @@
 //
 // The state is a stack of independent blocks. A block is either given, as matrices for every length
 // of a step, or has a closed form: a Matérn process of order p (none for p = 0, a constant), which
-// may turn with frequency ω. With r = λΔ, the state of kernels/_matern.py and γ the regularised
-// lower incomplete gamma function,
+// may turn with frequency ω, or an oscillator (oscillator.hpp). With r = λΔ, the state of
+// kernels/_matern.py and γ the regularised lower incomplete gamma function,
 //
 //     A = e⁻ʳ r^(j−i) / (j−i)! ⊗ rotation by ωΔ          Q = σ² U_ij γ(2p−1−i−j, 2r) ⊗ I
 //
@@ -13,6 +13,7 @@
 // by side.
 #pragma once
 
+#include "oscillator.hpp"
 #include "small.hpp"
 
 namespace stategp {
@@ -24,7 +25,8 @@ struct StepTable {
   const double* length;     // lengths; the first is a step from nothing
   const double* parameters;  // forms × (variance, rate, frequency)
   const int64_t* sizes;      // of the blocks
-  const int64_t* kinds;      // of the blocks: −1 if given, else 2 · order + whether it turns
+  const int64_t* kinds;      // of the blocks: −1 if given, else 2 · order + whether it turns,
+                             // or that of an oscillator
   int64_t blocks;
   const int32_t* which;  // states: the length of the step that leads to each
 };
@@ -36,7 +38,8 @@ struct StepDerivatives {
   double* parameters;
 };
 
-constexpr int kOrders = 4;               // the highest order of a closed form
+constexpr int kOrders = 4;               // the highest order of a Matérn process
+constexpr int kOscillator = 2 * (kOrders + 1);  // the kind of an oscillator
 constexpr double kFarthest = 800;        // e^-r is zero from there on
 constexpr double kSwitch = 2;            // below: series; above: one minus the upper tail
 constexpr int kTerms = 22;               // of that series
@@ -136,7 +139,7 @@ class Steps {
       Block block{begin, size, kind < 0 ? -1 : kind / 2, kind > 0 && turn, entries, rows};
       for (int i = begin; i < begin + size; ++i) {
         low[i] = first[i] = begin, high[i] = until[i] = begin + size;
-        if (kind < 0) continue;
+        if (kind < 0 || block.swings()) continue;
         first[i] = block.turns ? i - (i - begin) % 2 : i;
         until[i] = first[i] + (block.turns ? 2 : 1);
       }
@@ -144,7 +147,12 @@ class Steps {
         entries += size_t(size) * size;
       } else {
         block.place = forms++;
-        with_order(block.order, [&](auto m) { rows += decltype(m)::kRows + (block.turns ? 2 : 0); });
+        block.driven = swings_.size();
+        if (block.swings())
+          swings_.emplace_back();
+        else
+          with_order(block.order,
+                     [&](auto m) { rows += decltype(m)::kRows + (block.turns ? 2 : 0); });
       }
       blocks_.push_back(block);
       begin += size;
@@ -164,6 +172,7 @@ class Steps {
       sums_.assign(3 * table.forms, 0.0);
     }
     length_.resize(capacity_);
+    for (auto& steps : swings_) steps.resize(capacity_);
     rows_.resize(rows * capacity_);
     if (few_) {
       count_ = used;
@@ -206,6 +215,9 @@ class Steps {
     bool turns;
     size_t place;  // of its entries, or of its parameters
     size_t rows;   // of a closed form, in the table of slots
+    size_t driven = 0;  // number of this oscillator
+
+    bool swings() const { return order > kOrders; }
   };
 
   int64_t slot(int64_t k) const { return few_ ? table_.which[k] : k - begin_; }
@@ -219,6 +231,8 @@ class Steps {
     for (const Block& block : blocks_) {
       if (block.order < 0)
         fill_given(block);
+      else if (block.swings())
+        fill_oscillator(block);
       else
         with_order(block.order, [&](auto matern) { fill_closed(matern, block); });
     }
@@ -282,10 +296,33 @@ class Steps {
     }
   }
 
+  void fill_oscillator(const Block& block) {
+    const double* parameters = table_.parameters + 3 * block.place;
+    const double variance = parameters[0], rate = parameters[1], frequency = parameters[2];
+    std::vector<OscillatorStep>& steps = swings_[block.driven];
+    for (int64_t s = 0; s < count_; ++s) {
+      const OscillatorStep step = length_of(s) == 0
+                                      ? OscillatorStep::beginning()
+                                      : OscillatorStep::over(rate / frequency, frequency * length_[s]);
+      steps[s] = step;
+      double* A = A_.data() + s * nn_ + block.begin * (n_ + 1);
+      double* Q = Q_.data() + s * nn_ + block.begin * (n_ + 1);
+      A[0] = step.level.value;
+      A[1] = step.response.value;
+      A[n_] = -step.response.value;
+      A[n_ + 1] = step.speed.value;
+      Q[0] = variance * step.position.value;
+      Q[1] = Q[n_] = variance * step.cross.value;
+      Q[n_ + 1] = variance * step.velocity.value;
+    }
+  }
+
   void settle(const StepDerivatives& out) {
     for (const Block& block : blocks_) {
       if (block.order < 0)
         settle_given(block, out);
+      else if (block.swings())
+        settle_oscillator(block, out);
       else
         with_order(block.order, [&](auto matern) { settle_closed(matern, block, out); });
     }
@@ -363,11 +400,44 @@ class Steps {
     sums_[3 * block.place + 2] += d_frequency;
   }
 
+  // In u the derivatives are F A and A D Aᵀ, where F and D are those of the equation.
+  void settle_oscillator(const Block& block, const StepDerivatives& out) {
+    const double* parameters = table_.parameters + 3 * block.place;
+    const double variance = parameters[0], rate = parameters[1], frequency = parameters[2];
+    const double damping = rate / frequency;
+    double d_variance = 0, d_rate = 0, d_frequency = 0;
+    for (int64_t s = 0; s < count_; ++s) {
+      const OscillatorStep& step = swings_[block.driven][s];
+      const double* dA = dA_.data() + s * nn_ + block.begin * (n_ + 1);
+      const double* dQ = dQ_.data() + s * nn_ + block.begin * (n_ + 1);
+      const double on_response = dA[1] - dA[n_], on_cross = dQ[1] + dQ[n_];
+      const auto through_noise = [&](double position, double cross, double velocity) {
+        return dQ[0] * position + on_cross * cross + dQ[n_ + 1] * velocity;
+      };
+      const double h = step.response.value, speed = step.speed.value;
+      const double on_u = -h * dA[0] + speed * on_response - (h + 2 * damping * speed) * dA[n_ + 1] +
+                          4 * damping * variance * through_noise(h * h, h * speed, speed * speed);
+      const double on_damping =
+          step.level.slope * dA[0] + step.response.slope * on_response +
+          step.speed.slope * dA[n_ + 1] +
+          variance * through_noise(step.position.slope, step.cross.slope, step.velocity.slope);
+      d_variance +=
+          through_noise(step.position.value, step.cross.value, step.velocity.value);
+      d_rate += on_damping / frequency;
+      d_frequency += length_[s] * on_u - on_damping * damping / frequency;
+      out.length[length_of(s)] += frequency * on_u;
+    }
+    sums_[3 * block.place] += d_variance;
+    sums_[3 * block.place + 1] += d_rate;
+    sums_[3 * block.place + 2] += d_frequency;
+  }
+
   StepTable table_;
   int n_, nn_;
   bool few_ = false;
   int64_t stretch_ = 0, capacity_ = 0, begin_ = -1, count_ = 0;
   std::vector<Block> blocks_;
+  std::vector<std::vector<OscillatorStep>> swings_;
   std::vector<double> A_, Q_, dA_, dQ_, length_, rows_, sums_;
 };
 

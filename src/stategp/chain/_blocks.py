@@ -32,7 +32,7 @@ class BlockSteps(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The blocks in order: sizes, and kinds, which are 2 · order + whether it turns, if closed."""
+    """The blocks in order: sizes, and kinds, those of their forms if they are closed."""
 
     sizes: tuple[int, ...]
     kinds: tuple[int, ...]
@@ -62,7 +62,7 @@ def kernel_steps(kernel: Kernel, lengths: Float[Array, " steps"]) -> tuple[Block
     blocks = kernel.blocks()
     forms = [block.closed_form() for block in blocks]
     given = [block for block, form in zip(blocks, forms, strict=True) if form is None]
-    kinds = [_GIVEN if form is None else 2 * form.order + form.turns for form in forms]
+    kinds = [_GIVEN if form is None else form.kind for form in forms]
     layout = Layout(tuple(block.state_dim for block in blocks), tuple(kinds))
     rows = [form.parameters() for form in forms if form is not None]
     whole = jnp.concatenate([jnp.zeros(1), lengths])
@@ -167,7 +167,7 @@ def _matrices(steps: BlockSteps, layout: Layout) -> Transitions:
             )
             entry += size**2
         else:
-            closed = ClosedForm(kind // 2, bool(kind % 2), *steps.forms[form])
+            closed = ClosedForm.of_kind(kind, steps.forms[form])
             block = step_transitions(kernel_in_closed_form(closed), steps.lengths[1:])
             form += 1
         at = slice(row, row + size)

@@ -24,11 +24,15 @@ Matrix = Float[Array, "dim dim"]
 Steps = Float[Array, "*steps"]
 
 
+OSCILLATING = 5  # the order that stands for an oscillator
+
+
 class ClosedForm(NamedTuple):
     """A Matérn process of some order that may turn: what compiled kernels need to know its steps.
 
     A = (that of the Matérn) ⊗ (a rotation by frequency · Δ) and Q = (that of the Matérn) ⊗ I, see
-    `kernels/_matern.py`. Order 0 is a constant.
+    `kernels/_matern.py`. Order 0 is a constant. Or an oscillator, which does not turn but obeys
+    f″ + 2 · rate · f′ + frequency² · f = white noise, see `kernels/_oscillator.py`.
     """
 
     order: int
@@ -36,6 +40,21 @@ class ClosedForm(NamedTuple):
     variance: Scalar
     rate: Scalar = 0.0
     frequency: Scalar = 0.0
+
+    @property
+    def swings(self) -> bool:
+        """Whether it is an oscillator."""
+        return self.order == OSCILLATING
+
+    @property
+    def kind(self) -> int:
+        """The number of all such forms."""
+        return 2 * self.order + self.turns
+
+    @staticmethod
+    def of_kind(kind: int, parameters: Float[Array, "3"]) -> "ClosedForm":
+        """A form of that kind."""
+        return ClosedForm(kind // 2, bool(kind % 2), *parameters)
 
     def parameters(self) -> Float[Array, "3"]:
         """The variance, rate and frequency."""

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from stategp.kernels._base import ClosedForm, Kernel, Matrix, Scalar, State, Steps
 from stategp.kernels._deterministic import Constant, Cosine
 from stategp.kernels._matern import Matern12, Matern32, Matern52, Matern72
+from stategp.kernels._oscillator import Oscillator
 from stategp.parameters import derived, fixed
 
 
@@ -314,9 +315,14 @@ class Kronecker(Kernel):
         return jnp.kron(self.left.stationary_covariance(), self.right.stationary_covariance())
 
     def closed_form(self) -> ClosedForm | None:
-        """At most one factor may turn, and at most one be a Matérn, unless both are of order 1."""
+        """At most one factor may turn, and at most one be a Matérn, unless both are of order 1.
+
+        An oscillator has one with a constant only.
+        """
         left, right = self.left.closed_form(), self.right.closed_form()
         if left is None or right is None or (left.turns and right.turns):
+            return None
+        if (left.swings and right.kind > 0) or (right.swings and left.kind > 0):
             return None
         if min(left.order, right.order) > 0 and max(left.order, right.order) > 1:
             return None
@@ -360,6 +366,10 @@ _MATERNS: dict[int, Callable[..., Kernel]] = {1: Matern12, 2: Matern32, 3: Mater
 def kernel_in_closed_form(form: ClosedForm) -> Kernel:
     """A kernel that has this closed form."""
     variance = derived(jnp.asarray(form.variance))
+    if form.swings:
+        frequency, rate = jnp.asarray(form.frequency), jnp.asarray(form.rate)
+        period, quality = derived(2 * math.pi / frequency), derived(frequency / (2 * rate))
+        return Oscillator(variance=variance, period=period, quality=quality)
     steady: Kernel = Constant(variance=variance)
     if form.order > 0:
         lengthscale = math.sqrt(2 * form.order - 1) / jnp.asarray(form.rate)

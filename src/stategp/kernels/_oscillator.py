@@ -15,7 +15,7 @@ import math
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from stategp.kernels._base import Kernel, Matrix, Scalar, State
+from stategp.kernels._base import OSCILLATING, ClosedForm, Kernel, Matrix, Scalar, State
 from stategp.kernels._special import unit_gauss_legendre
 from stategp.parameters import Parameter, Value, positive
 
@@ -73,6 +73,13 @@ class Oscillator(Kernel):
 
     def emission(self) -> State:
         return jnp.array([1.0, 0.0])
+
+    def closed_form(self) -> ClosedForm | None:
+        if type(self) is not Oscillator:
+            return None  # a subclass may have other matrices
+        frequency = self.angular_frequency
+        rate = self.damping * frequency
+        return ClosedForm(OSCILLATING, False, self.variance.value, rate, frequency)
 
     def feedback(self) -> Matrix:
         unit = jnp.array([[0.0, 1.0], [-1.0, 0.0]]) - 2 * self.damping * jnp.diag(
