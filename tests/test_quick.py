@@ -49,6 +49,34 @@ def test_inside_of_other_programs_it_is_a_part_of_them(squares):
     np.testing.assert_array_equal(rows, [6.0, 6.0])
 
 
+def test_others_of_the_arguments_can_be_collected_once():
+    traced = []
+
+    @quick_jit(rows="more", static_argnames="power")
+    def scaled(x, model, more, power=2):
+        traced.append(power)
+        return x * model["by"] ** power + jnp.sum(more)
+
+    few, many = jnp.ones(3), jnp.ones(40_000)
+    calls = [scaled.beside({"by": by}, few) for by in (2.0, 3.0)]
+    np.testing.assert_array_equal([call(x) for call in calls for x in (1.0, 2.0)], [7, 11, 12, 21])
+    assert len(traced) == 1  # one program, as the models have the same structure
+    assert scaled.beside({"by": jnp.full(2, 2.0)}, few)(np.ones(2)).tolist() == [7, 7]
+    assert scaled.beside({"by": 2.0}, many)(1.0) == 40_004 == scaled(1.0, {"by": 2.0}, many)
+
+
+def test_many_rows_beside_are_not_compiled_quickly(monkeypatch):
+    monkeypatch.setattr(_quick, "_known_options", lambda: UNKNOWN)
+    few, many = jnp.ones(3), jnp.ones(40_000)
+
+    @quick_jit(rows=("x", "more"))
+    def total(x, more):
+        return jnp.sum(x) + jnp.sum(more)
+
+    assert quickly(lambda: total.beside(few)(few))
+    assert total.beside(few)(many) == total.beside(many)(few) == 40_003
+
+
 def test_options_that_xla_does_not_have_or_that_are_chosen_stay_out(monkeypatch):
     monkeypatch.setattr(_quick, "_OPTIONS", UNKNOWN | {"xla_backend_optimization_level": 1})
     monkeypatch.setenv("XLA_FLAGS", "")

@@ -215,21 +215,28 @@ def evidence_and_gradient(
     return jax.value_and_grad(objective)(vector)
 
 
-def careful(
-    vector: Vector, model: GP, view: View, data: Observations, inducing: States
-) -> tuple[float, np.ndarray]:
+class Careful:
     """The bound plus the log prior, and its gradient, as exactly as double precision has them.
 
-    The quick way where that is exact, else the careful one; NaN where neither is.
+    The quick way where that is exact, else the careful one; NaN where neither is. The model, but
+    for the vector of what is learned, and the data are those of all calls.
     """
-    if knows_evidence(model, view):
-        value, gradient = evidence_and_gradient(vector, model, view, inducing)
-        if np.isfinite(value) and np.all(np.isfinite(gradient)):
-            return float(value), np.asarray(gradient)
-    if len(data) > _MOST:
-        return math.nan, np.full(len(vector), math.nan)
-    value, gradient = careful_and_gradient(vector, model, *one_by_one(data, inducing))
-    return float(value), np.asarray(gradient)
+
+    def __init__(self, model: GP, view: View, data: Observations, inducing: States):
+        self.model, self.view, self.data, self.inducing = model, view, data, inducing
+        quick = knows_evidence(model, view)
+        self.quick = evidence_and_gradient.beside(model, view, inducing) if quick else None
+
+    def __call__(self, vector: Any) -> tuple[float, np.ndarray]:
+        if self.quick is not None:
+            value, gradient = map(np.asarray, self.quick(vector))
+            if np.isfinite(value) and np.all(np.isfinite(gradient)):
+                return float(value), gradient
+        if len(self.data) > _MOST:
+            return math.nan, np.full(len(vector), math.nan)
+        points, states = one_by_one(self.data, self.inducing)
+        value, gradient = careful_and_gradient(on_device(vector), self.model, points, states)
+        return float(value), np.asarray(gradient)
 
 
 def careful_q(model: GP, view: View, data: Observations, inducing: States, q: Q) -> Q:
@@ -239,7 +246,7 @@ def careful_q(model: GP, view: View, data: Observations, inducing: States, q: Q)
     confirmed = _confirmed(model, view, inducing, q) if needs_care(model, view, q) else q
     if confirmed is not None:
         return _fine(model, data, inducing, confirmed) if _is_steep(model, data) else confirmed
-    value, _ = careful(to_vector(model), model, view, data, inducing)
+    value, _ = Careful(model, view, data, inducing)(to_vector(model))
     elbo = on_device(np.asarray(value - float(log_prior(model))))
     if not np.isfinite(elbo):
         return q._replace(elbo=elbo)

@@ -12,7 +12,9 @@ from stategp._runtime import one_blas_thread
 Vector = np.ndarray
 
 _NEAR = 1e-3  # how close to an edge, in the scale of a coordinate, counts as on it
-_REMEMBERED = 20  # steps that the optimiser's picture of the curvature is made from
+_REMEMBERED = 20  # steps that the optimiser's picture of the curvature is made from, at least
+_FOR_EACH = 2  # of them for each coordinate, where there are more
+_MOST_REMEMBERED = 60
 _KEPT = 2**23  # numbers of evaluations that are kept, so that they can be repeated
 _RESTARTS = 5  # a line search that broke down is often cured by forgetting the past
 
@@ -137,6 +139,7 @@ class LBFGS(Search):
             slope = np.where(excess == 0, -gradient / self.observations, excess)
             return -value / self.observations + float(excess @ excess) / 2, slope
 
+        remembered = max(_REMEMBERED, min(_FOR_EACH * len(self.start), _MOST_REMEMBERED))
         for _ in range(_RESTARTS):
             left = self.max_steps - len(watch.trace) + 1
             with one_blas_thread():
@@ -150,7 +153,7 @@ class LBFGS(Search):
                         "maxiter": left,
                         "ftol": 1e-13,
                         "gtol": self.gtol,
-                        "maxcor": _REMEMBERED,
+                        "maxcor": remembered,
                     },
                 )
             # The optimiser's own word is not enough: it may stop where no step helps any more.

@@ -29,7 +29,7 @@ from stategp._inference._bound import (
 )
 from stategp._inference._exact import (
     LARGEST,
-    careful,
+    Careful,
     careful_q,
     evidence_and_gradient,
     knows_evidence,
@@ -307,11 +307,12 @@ class Collapsed:
         self.nothing = no_sites(model, inducing)
         self.warm = warm
         self.state: Settling | None = None  # the q of the last call
+        self.careful: Careful | None = None
         self.beyond = ""  # what is wrong with kernels that a summary cannot follow, if any was met
 
     def __call__(self, vector: Any) -> tuple[float, np.ndarray]:
         """Bound plus log prior, and its gradient; NaN where nothing works."""
-        vector = on_device(np.asarray(vector))
+        vector = np.asarray(vector)
         try:
             view, guess = self.sight.at(self.model, vector)
         except TooFastError as error:
@@ -321,7 +322,8 @@ class Collapsed:
             return float("nan"), np.full(len(vector), np.nan)
         if knows_evidence(self.model, view):
             self.state = None
-            return careful(vector, self.model, view, self.data, self.inducing)
+            return self._carefully(view)(vector)
+        vector = on_device(vector)
         starts = [(self.nothing, False)]
         if not self.model.likelihood.conjugate:
             starts.append((self.nothing, True))
@@ -339,8 +341,14 @@ class Collapsed:
         moved = with_vector(self.model, vector)
         if self.data.individual and needs_care(moved, view, state.q):
             self.state = None
-            return careful(vector, self.model, view, self.data, self.inducing)
+            return self._carefully(view)(vector)
         return float(value), np.asarray(gradient)
+
+    def _carefully(self, view: View) -> Careful:
+        """The bound as exactly as can be, from a view."""
+        if self.careful is None or self.careful.view is not view:
+            self.careful = Careful(self.model, view, self.data, self.inducing)
+        return self.careful
 
     def carried(self) -> list[Any]:
         """The sites that the last call found, for a file."""

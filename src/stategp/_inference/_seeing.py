@@ -76,12 +76,12 @@ class Sight:
         assert self.view is not None
         return self.view, self.guess
 
-    def at(self, model: GP, vector: Float[Array, " parameters"]) -> tuple[View, Array]:
+    def at(self, model: GP, vector: np.ndarray) -> tuple[View, Array]:
         """The same for other hyperparameters; the model is not made where it does not matter."""
         fixed = isinstance(self.data, OnStretches)  # good for kernels of limited speed
         if self.view is not None and len(self.data) < self.few and not fixed:
             return self.view, self.guess
-        return self(with_vector(model, vector))
+        return self(with_vector(model, on_device(vector)))
 
     def _serves(self, model: GP) -> bool:
         """Whether the view is good for a model, too."""

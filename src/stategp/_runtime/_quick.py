@@ -41,6 +41,9 @@ def quick_jit(
     `rows` names the arguments whose arrays may be long. With one of more than 32,768 rows, or where
     `unless` says of the arguments that much is to be done with each row, and inside of other
     programs, it is `jax.jit` as usual.
+
+    `function.beside(*rest)` is a function of the first argument alone, for many calls with the same
+    others: a model is many small pieces, and they are collected once.
     """
     names = [rows] if isinstance(rows, str) else [*rows]
 
@@ -63,9 +66,43 @@ def quick_jit(
                 return quick()(*args, **kwargs)
             return thorough(*args, **kwargs)
 
+        def in_pieces(first: Any, pieces: list[Any], structure: _Structure) -> Any:
+            return function(first, *jax.tree.unflatten(structure.tree, pieces))
+
+        @functools.cache
+        def program(few: bool) -> Any:
+            options = _known_options() if few else None
+            return jax.jit(in_pieces, static_argnames="structure", compiler_options=options)
+
+        def beside(*rest: Any) -> Callable[[Any], Any]:
+            pieces, tree = jax.tree.flatten(rest)
+            structure = _shared(tree)
+            few = unless is None and _few(rest[place - 1] for _, place in places if place > 0)
+            leads = any(place == 0 for _, place in places)
+
+            def of_first(first: Any) -> Any:
+                run = program(few and (not leads or _few([first])))
+                return run(first, pieces, structure=structure)
+
+            return of_first
+
+        call.beside = beside  # type: ignore[attr-defined]
         return call
 
     return decorate
+
+
+class _Structure:
+    """How pieces belong together, compared and looked up as the object that it is."""
+
+    def __init__(self, tree: Any):
+        self.tree = tree
+
+
+@functools.lru_cache(maxsize=1000)
+def _shared(tree: Any) -> _Structure:
+    """The same object for the same structure: programs are known by it."""
+    return _Structure(tree)
 
 
 def _few(arrays: Iterable[Any]) -> bool:
