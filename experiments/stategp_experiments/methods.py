@@ -67,6 +67,9 @@ class Row(NamedTuple):
     seconds: float
 
 
+DATA = ("coal", "motorcycle", "labels")  # the data sets
+
+
 def methods_of(data: str) -> dict[str, object]:
     """Those that are for a data set."""
     return {name: way for name, way in METHODS.items() if ONLY.get(name, data) == data}
@@ -80,13 +83,13 @@ def cases() -> dict[str, Case]:
     labels = (rng.uniform(size=300) < expit(6 * np.sin(np.pi * x) / (np.pi * x + 1))).astype(float)
     smooth, level = sg.kernels.Matern52(), sg.means.Constant()
     scale = (motorcycle.y - motorcycle.y.mean()) / motorcycle.y.std()
-    return {
-        "coal": Case(coal.x, coal.y, sg.GP(smooth, "poisson", level)),
-        "motorcycle": Case(
-            motorcycle.x, scale, sg.GP(smooth, sg.likelihoods.StudentT(df=sg.fixed(4.0)))
-        ),
-        "labels": Case(x, labels, sg.GP(sg.kernels.Matern32(), "bernoulli", level)),
-    }
+    student = sg.likelihoods.StudentT(df=sg.fixed(4.0))
+    of_each = (
+        Case(coal.x, coal.y, sg.GP(smooth, "poisson", level)),
+        Case(motorcycle.x, scale, sg.GP(smooth, student)),
+        Case(x, labels, sg.GP(sg.kernels.Matern32(), "bernoulli", level)),
+    )
+    return dict(zip(DATA, of_each, strict=True))
 
 
 def inside(posterior: sg.Posterior, x: np.ndarray, y: np.ndarray) -> float:

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from stategp._linalg import Entries, apply, dot, in_entries, solve_entries, transpose
+from stategp._modules import Module
 from stategp.chain import PairMarginals, Sites, Transitions, psd_cholesky, psd_solve
 from stategp.kernels import Kernel, Sum, group_blocks
 
@@ -27,7 +28,7 @@ Grid = Float[Array, "cells *order"]  # points, or cells of them that share an in
 Points = Float[Array, " points"]
 
 
-class Projection(eqx.Module):
+class Projection(Module):
     """The conditionals p(f(x) | u) of many points.
 
     Points come one by one, or in cells of neighbours within one interval. What goes in and out
@@ -130,7 +131,7 @@ class Projection(eqx.Module):
         return jnp.einsum("snp,pn->sn", pairs[:, self.interval], self.rows)
 
 
-class AtStates(eqx.Module):
+class AtStates(Module):
     """f at points that are inducing points: given the state there, nothing about it is unknown."""
 
     number: Int[Array, " points"]  # of the state at each point
@@ -155,7 +156,7 @@ class AtStates(eqx.Module):
         return Sites(sums[0][:, None] * seen[None], sums[1][:, None, None] * square[None])
 
 
-class Combinations(eqx.Module):
+class Combinations(Module):
     """Sums of f over each cell, the slow part of f and waves apart.
 
     The slow part comes in by its values at nodes. A wave is a block of the kernel of which one

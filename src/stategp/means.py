@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from stategp._modules import Module
 from stategp.kernels import Kernel, Matern12
 from stategp.parameters import Parameter, Value, declare, fixed, positive
 
@@ -19,7 +20,7 @@ __all__ = ["Constant", "Function", "Impulse", "Linear", "Mean", "Periodic", "Ste
 Points = Float[Array, " points"]
 
 
-class Mean(eqx.Module):
+class Mean(Module):
     """A function of x, in the user's units."""
 
     smooth: ClassVar[bool] = True  # whether a few values tell what lies between them

@@ -51,7 +51,7 @@ class StateGP:
     >>> forecast = StateGP(season_length=4).forecast(y, h=4, level=[90])
     >>> list(forecast)
     ['mean', 'lo-90', 'hi-90']
-    >>> bool(np.all(np.abs(forecast["mean"] - [50, 53, 53, 50]) < 1))
+    >>> bool(np.all(np.abs(forecast["mean"] - [50, 53, 53, 50]) < 0.6))
     True
     """
 

@@ -16,7 +16,7 @@ ROWS = RUN["results"]["summaries"]
 
 def test_the_table_is_that_of_the_stored_run():
     assert methods.table(ROWS) in (DOCS / "inference.md").read_text()
-    each = [method for data in methods.cases() for method in methods.methods_of(data)]
+    each = [method for data in methods.DATA for method in methods.methods_of(data)]
     assert [row["method"] for row in ROWS] == each
     assert "dirty" not in RUN["commit"]
 

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from stategp._data._views import Expected, Origin
+from stategp._modules import Module
 from stategp._runtime import on_device, pad_last, padded_size
 
 Rows = Float[Array, " rows"]
@@ -20,7 +21,7 @@ Functions = Float[Array, "rows *functions"]  # one number for a row, unless it r
 Spread = Float[Array, "rows ..."]  # a variance for a row, or a covariance matrix
 
 
-class PlacedRows(eqx.Module):
+class PlacedRows(Module):
     """Rows as inference sees them; some may only fill up, and weigh nothing."""
 
     x: Rows  # measured from the origin

@@ -6,7 +6,6 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Int
 
@@ -15,13 +14,14 @@ from stategp._data._observations import check_columns
 from stategp._data._stretches import PER_LENGTHSCALE, PER_PERIOD, Occupied, Stretches
 from stategp._data._sums import GaussianSums, Sum, Tallies
 from stategp._files import save
+from stategp._modules import Module
 from stategp.likelihoods import Gaussian, Likelihood, from_name
 
 _HELD = 2**20  # observations that are summed up together
 _SPARSE = 4  # stretches to an observation from which on they are looked up
 
 
-class Summary(eqx.Module):
+class Summary(Module):
     """Observations as sums over stretches of x, made by `sg.summarise`.
 
     Sums of parts of the data add up, in any order: `a + b`, `sum(parts)`. They take a few hundred

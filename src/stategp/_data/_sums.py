@@ -13,11 +13,11 @@ References follow y as more of it becomes known: what is summed up stays as smal
 
 from collections.abc import Callable, Iterator
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
 from stategp._data._views import ORDER
+from stategp._modules import Module
 
 # Coefficients of a reference: its product with f, too, has to be a polynomial to rounding.
 DEGREES = 4
@@ -39,7 +39,7 @@ def chebyshev_terms(t: np.ndarray, count: int) -> Iterator[np.ndarray]:
         now, before = 2 * t * now - before, now
 
 
-class GaussianSums(eqx.Module):
+class GaussianSums(Module):
     """What Gaussian observations with equal noise say, a row for each stretch."""
 
     count: Float[np.ndarray, " stretches"]  # of observations
@@ -153,7 +153,7 @@ class GaussianSums(eqx.Module):
         return GaussianSums(self.count, self.plain, pull, square, reference)
 
 
-class Tallies(eqx.Module):
+class Tallies(Module):
     """What observations say of which p(y | f) reads few numbers, a row for each stretch."""
 
     totals: Float[np.ndarray, "stretches 4"]  # Σ w, Σ w t, Σ w y, Σ w extra

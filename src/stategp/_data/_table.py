@@ -23,6 +23,7 @@ from stategp._data._observations import (
     relative_inputs,
 )
 from stategp._data._views import Expected, Origin
+from stategp._modules import Module
 from stategp._runtime import pad_last, padded_size, refuse_traced
 from stategp.likelihoods import Likelihood
 
@@ -41,7 +42,7 @@ class Inputs:
     origin: Origin
 
 
-class Table(eqx.Module):
+class Table(Module):
     """Observations in rows: `index[i]` says which node of input i each of them has."""
 
     index: tuple[Int[Array, " rows"], ...]

@@ -21,6 +21,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
+from stategp._modules import Module
 from stategp._native import hold
 from stategp._projection import Combinations
 from stategp._runtime import add_over_devices
@@ -43,7 +44,7 @@ class Expected(NamedTuple):
     parameters: Any = None  # its derivatives in the parameters of the likelihood, if asked for
 
 
-class View(eqx.Module):
+class View(Module):
     """Observations as inference sees them: through f at the nodes."""
 
     @property

@@ -5,7 +5,6 @@ stategp has no sampler of its own; BlackJAX, NumPyro and others take such a func
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +14,7 @@ from stategp._data import View, observe, pad_observations, place_inducing
 from stategp._fitting._task import check_noise
 from stategp._inference import collapsed_bound, pseudo_data, starting_model
 from stategp._models import GP, seen_from
+from stategp._modules import Module
 from stategp._runtime import pad_last, refuse_traced
 from stategp.parameters import all_parameters, to_vector, with_vector
 
@@ -22,7 +22,7 @@ Vector = Float[Array, " parameters"]
 UserVector = Float[Array | np.ndarray, " parameters"]
 
 
-class _Target(eqx.Module):
+class _Target(Module):
     """All that a log posterior is computed from."""
 
     model: GP

@@ -37,6 +37,7 @@ from stategp._inference._natural import (
     settle,
 )
 from stategp._models import AdditiveGP
+from stategp._modules import Module
 from stategp._projection import Projection, project
 from stategp._runtime import pad_last, padded_size
 from stategp.chain import (
@@ -58,7 +59,7 @@ _STILL = 1e-15  # nats per observation that conjugate gradients leave to gain
 _ITERATIONS = 300
 
 
-class Group(eqx.Module):
+class Group(Module):
     """Components that are computed side by side."""
 
     members: tuple[int, ...] = eqx.field(static=True)
@@ -97,7 +98,7 @@ def _size(count: int) -> int:
     return next((size for size in (64, 512, 4096) if count <= size), padded_size(count))
 
 
-class NodeSites(eqx.Module):
+class NodeSites(Module):
     """A factor exp(linear·f − ½ precision·f²) at every node of every component."""
 
     linear: Flat

@@ -20,7 +20,6 @@ Hyperparameters move along the gradient of the bound at fixed q.
 import functools
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,6 +29,7 @@ from stategp._inference._deep_tape import Draws, Tape, draws_of
 from stategp._inference._optimisers import move
 from stategp._inference._xi import difference, logarithmic, prior_chain
 from stategp._models import DeepGP, Latent, Path
+from stategp._modules import Module
 from stategp.chain import (
     MeanCholesky,
     PairMarginals,
@@ -48,7 +48,7 @@ _WIDER = 2.0  # in one step of q; more would throw its mean about
 _CERTAIN = 1e-2  # the standard deviation of q at its start, in those of the prior
 
 
-class Output(eqx.Module):
+class Output(Module):
     """The observations of one output, and how often each counts."""
 
     x: Float[Array, " points"]

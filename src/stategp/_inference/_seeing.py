@@ -28,6 +28,7 @@ from stategp._data import (
 from stategp._inference._starting_values import pseudo_data
 from stategp._models import GP
 from stategp._runtime import on_device, pad_last
+from stategp.kernels import outlines_of
 from stategp.likelihoods import Gaussian
 from stategp.parameters import to_vector, with_vector
 
@@ -215,7 +216,7 @@ def fastest_rate(model: GP) -> float:
 
 def waves_of(model: GP) -> tuple[Waves, float]:
     """The blocks that are sine waves, and the largest rate of the others."""
-    blocks = jax.eval_shape(lambda: model.kernels[0].blocks())
+    blocks = outlines_of(model.kernels[0])
     moved = with_vector(model, to_vector(model) + 0.5)  # all that is learned is another
     here, there = ([np.asarray(F) for F in _feedbacks(m)[0]] for m in (model, moved))
     numbers = tuple(

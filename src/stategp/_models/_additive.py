@@ -6,12 +6,13 @@ from typing import Any
 import equinox as eqx
 
 from stategp._models._gp import as_homogeneous, as_likelihood, as_mean
+from stategp._modules import Module
 from stategp.kernels import Kernel
 from stategp.likelihoods import Likelihood
 from stategp.means import Constant, Mean, Zero
 
 
-class AdditiveGP(eqx.Module):
+class AdditiveGP(Module):
     """f(x) = mean + f₁(x₁) + f₂(x₂) + …, where every function has its own kernel.
 
     `kernels` is a list, one for each column of x, or a dictionary that names the columns; each is

@@ -10,7 +10,7 @@ import jax
 
 from stategp._models._outputs import MultiOutputGP
 from stategp.kernels import Sum
-from stategp.parameters import Parameter
+from stategp.parameters import Parameter, anew
 
 Part = TypeVar("Part")
 
@@ -29,8 +29,8 @@ def bare(part: Part, *, learning: bool = False) -> Part:
         if isinstance(node, Parameter):
             if learning:
                 kept = node.constraint, node.learned, node.prior
-                return Parameter(node.value, kept[0], learned=kept[1], prior=kept[2])
-            return Parameter(node.value)
+                return anew(node.value, kept[0], learned=kept[1], prior=kept[2])
+            return anew(node.value)
         if isinstance(node, Sum):
             return Sum(*(bare(kernel, learning=learning) for kernel in node.kernels))
         return node

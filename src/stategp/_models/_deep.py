@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from stategp._arguments import as_whole, whole_number
 from stategp._models._gp import as_homogeneous, as_likelihood, as_mean
+from stategp._modules import Module
 from stategp.kernels import Kernel
 from stategp.likelihoods import Likelihood
 from stategp.means import Linear, Mean
@@ -20,7 +21,7 @@ MOST_EVALUATIONS = 4096  # of one observation, by quadrature
 Path = tuple[str, int | None]  # the name of a layer, and its number where there are several
 
 
-class Layer(eqx.Module):
+class Layer(Module):
     """One function of a deep model: a kernel, inducing locations and a mean function.
 
     `inducing` is an increasing array of locations, or their number. A number of them is placed
@@ -75,7 +76,7 @@ class Layer(eqx.Module):
         return Layer(self.kernel, places, mean=self.mean)
 
 
-class DeepGP(eqx.Module):
+class DeepGP(Module):
     """A composition of layers, observed with noise.
 
     `layers` is a dictionary of functions: each is a `Layer`, or a list of them. `function` composes

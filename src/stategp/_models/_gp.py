@@ -2,19 +2,19 @@
 
 from typing import Any
 
-import equinox as eqx
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp import means
 from stategp._arguments import as_number
 from stategp._expressions import parse_kernel
 from stategp._models._prior import sample_prior
+from stategp._modules import Module
 from stategp.kernels import Kernel
 from stategp.likelihoods import Gaussian, Likelihood, MultivariateGaussian, from_name
 from stategp.means import Mean
 
 
-class GP(eqx.Module):
+class GP(Module):
     """A prior over functions of one input, and how they are observed.
 
     `kernel` is one of `sg.kernels` or an expression ("matern52(30) + periodic(7)").

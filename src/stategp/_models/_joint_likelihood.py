@@ -7,7 +7,6 @@ covariance of differences if only these matter.
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -20,6 +19,7 @@ from stategp._linalg import (
     times,
     transpose,
 )
+from stategp._modules import Module
 from stategp.likelihoods import Likelihood
 
 _LEAST = 1e-6  # of a variance that is not known from others, or a standard deviation
@@ -29,7 +29,7 @@ Matrices = Float[Array, "rows functions functions"]
 Spread = Float[Array, "rows spread spread"]  # of what varies between nodes
 
 
-class JointLikelihood(eqx.Module):
+class JointLikelihood(Module):
     """A likelihood whose functions have a joint distribution in every row.
 
     One with an `expected_jointly(y, mean, covariance, extra)` has its expectations from there.

@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from stategp._modules import Module
 
-class Loadings(eqx.Module):
+
+class Loadings(Module):
     """A function of one x that gives a matrix: a row for each output, a column for each process."""
 
     function: Callable[[Any], Any] = eqx.field(static=True)

@@ -13,13 +13,14 @@ from typing import Any, Literal
 import equinox as eqx
 from jaxtyping import Array, Float
 
+from stategp._modules import Module
 from stategp.kernels import Kernel
 
 Rows = Float[Array, " rows"]
 Family = Literal["joint", "product"]
 
 
-class MixedGP(eqx.Module):
+class MixedGP(Module):
     """A model of several processes, of which every observation reads a mixture.
 
     `q` says which states are dependent under q: "joint", those of all processes (one chain of

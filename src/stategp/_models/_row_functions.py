@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from stategp._models._joint_likelihood import JointLikelihood
 from stategp._models._row_likelihoods import RowLikelihood
+from stategp._modules import Module
 from stategp.likelihoods import Likelihood
 
 Rows = Float[Array, " rows"]
@@ -20,7 +21,7 @@ Several = Float[Array, "rows functions"]
 Matrices = Float[Array, "rows functions functions"]
 
 
-class RowFunctions(eqx.Module):
+class RowFunctions(Module):
     """A likelihood whose kind differs from row to row, of functions that may be dependent."""
 
     rows: RowLikelihood

@@ -3,19 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from stategp._modules import Module
 from stategp.likelihoods import Likelihood
 
 Rows = Float[Array, " rows"]
 _STAND_INS = (1.0, 0.5, 0.0)  # one of them is a possible value, whatever the likelihood
 
 
-class OutputLikelihoods(eqx.Module):
+class OutputLikelihoods(Module):
     """The likelihoods of several outputs."""
 
     each: tuple[Likelihood, ...]
@@ -35,7 +35,7 @@ class OutputLikelihoods(eqx.Module):
         return RowLikelihood(self.each, outputs)
 
 
-class RowLikelihood(eqx.Module):
+class RowLikelihood(Module):
     """A likelihood whose parameters, and whose kind, differ from row to row.
 
     Likelihoods of one kind are one computation with parameters looked up for every row. Each kind

@@ -21,6 +21,7 @@ from stategp._models._bare import bare
 from stategp._models._gp import as_kernel, as_likelihood, as_mean
 from stategp._models._learned import Learned
 from stategp._models._mixed import Family, MixedGP, check_family
+from stategp._modules import Module
 from stategp._runtime import on_device
 from stategp.kernels import Kernel
 from stategp.likelihoods import Likelihood
@@ -40,7 +41,7 @@ _AXES = ("x", "y", "z")
 Rows = Float[Array, " rows"]
 
 
-class Spots(eqx.Module):
+class Spots(Module):
     """The places of rows. Each run of `width` rows lies between the same two inducing times.
 
     On a grid rows are all pairs of some times and some places, time by time, and the places are

@@ -7,6 +7,7 @@ import equinox as eqx
 from stategp._models._additive import AdditiveGP
 from stategp._models._gp import as_likelihood
 from stategp._models._space_time import SpaceTimeGP
+from stategp._modules import Module
 from stategp.likelihoods import Gaussian, Likelihood
 from stategp.means import Zero
 from stategp.parameters import fixed
@@ -14,7 +15,7 @@ from stategp.parameters import fixed
 Part = AdditiveGP | SpaceTimeGP
 
 
-class StackedGP(eqx.Module):
+class StackedGP(Module):
     """Functions of several columns, or fields, that one likelihood reads together.
 
     Classes that depend on several columns, a count with a varying share of zeros over space: each

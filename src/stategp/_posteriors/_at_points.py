@@ -20,7 +20,7 @@ from stategp._posteriors._prediction import Chain, summands_of
 from stategp._projection import Parts, Projection, Where, join_parts, project_steps
 from stategp._runtime import is_traced, on_device, quick_jit
 from stategp.chain import PairMarginals
-from stategp.kernels import Kernel, group_blocks
+from stategp.kernels import Kernel, group_blocks, outlines_of
 from stategp.likelihoods import Gaussian
 from stategp.means import Periodic
 
@@ -221,5 +221,4 @@ def _weights(kernel: Kernel, near: Near) -> Array:
 def _extents(kernel: Kernel) -> Extents:
     """The size and the number of blocks of each summand; nothing is computed for that."""
     parts = summands_of(kernel).values()
-    blocks = [jax.eval_shape(lambda part: part.blocks(), part) for part in parts]
-    return tuple((part.state_dim, len(own)) for part, own in zip(parts, blocks, strict=True))
+    return tuple((part.state_dim, len(outlines_of(part))) for part in parts)

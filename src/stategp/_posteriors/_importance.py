@@ -5,7 +5,6 @@ import math
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,13 +13,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from stategp._arguments import whole_number
 from stategp._data import Observations
 from stategp._inference import draw_states, geometry, log_normaliser, log_weights, prior_mean
+from stategp._modules import Module
 from stategp._posteriors._prediction import Chain
 from stategp._runtime import as_key
 
 _REPEATS = 32
 
 
-class ImportanceWeighted(eqx.Module):
+class ImportanceWeighted(Module):
     """The methods of posteriors that weigh samples."""
 
     @abc.abstractmethod

@@ -6,13 +6,13 @@ distribution of y is a mixture over these.
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data import check_support
+from stategp._modules import Module
 from stategp._posteriors._joint_outcomes import JointOutcomes
 from stategp._posteriors._pointwise import Points, per_point
 from stategp._runtime import on_device
@@ -21,7 +21,7 @@ from stategp.likelihoods import Likelihood
 _BISECTIONS = 32  # of a range that the nodes leave: to a relative 1e-9 of it
 
 
-class JointMarginals(eqx.Module):
+class JointMarginals(Module):
     """The distribution of new observations at some points, from the joint one of all functions."""
 
     likelihood: Likelihood

@@ -2,20 +2,20 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data import check_support
 from stategp._models import JointLikelihood, bare
+from stategp._modules import Module
 from stategp._posteriors._marginals import refuse_classes
 from stategp._posteriors._pointwise import Points, by_blocks
 from stategp._runtime import on_device
 from stategp.likelihoods import Likelihood
 
 
-class JointOutcomes(eqx.Module):
+class JointOutcomes(Module):
     """The probability of each outcome 0, 1, … at some points, from which all else follows."""
 
     likelihood: Likelihood

@@ -2,18 +2,18 @@
 
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._data import check_support, extra_values
 from stategp._data import numbers as as_numbers
+from stategp._modules import Module
 from stategp._posteriors._pointwise import Latent, Points, check_levels, per_point
 from stategp._runtime import on_device
 from stategp.likelihoods import Likelihood
 
 
-class Marginals(eqx.Module):
+class Marginals(Module):
     """The distribution of f and of a new observation at each of some points.
 
     Moments, quantiles, probabilities and scores all follow from the mean and variance of f, which

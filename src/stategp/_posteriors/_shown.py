@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import equinox as eqx
+from stategp._modules import Module
 
 
-class Shown(eqx.Module):
+class Shown(Module):
     """What can be looked at."""
 
     def plot(self, **options: Any) -> Any:

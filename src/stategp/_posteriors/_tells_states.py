@@ -4,12 +4,12 @@ import abc
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from stategp._modules import Module
 from stategp._posteriors._covariance import joint_covariance
 from stategp._posteriors._pointwise import Points, padded
 from stategp._posteriors._prediction import Chain
@@ -25,7 +25,7 @@ from stategp._runtime import as_count, as_key, on_device
 from stategp.kernels import Kernel
 
 
-class TellsStates(eqx.Module):
+class TellsStates(Module):
     """Methods of posteriors that give states, derivatives and joint covariances."""
 
     @property

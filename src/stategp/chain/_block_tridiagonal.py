@@ -5,16 +5,16 @@ memory, in forward and in reverse mode. What runs along the chain is a `jax.lax.
 done for all blocks at once.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, ScalarLike
 
 from stategp._linalg import cholesky, solve_lower, solve_upper
+from stategp._modules import Module
 
 
-class BlockTridiagonal(eqx.Module):
+class BlockTridiagonal(Module):
     """A symmetric matrix with blocks on the diagonal and next to it.
 
     `lower[m]` is block (m+1, m); its transpose, block (m, m+1), is not stored.
@@ -80,7 +80,7 @@ class BlockTridiagonal(eqx.Module):
         return dense + _place_blocks(self.lower, 1).T
 
 
-class BlockBidiagonal(eqx.Module):
+class BlockBidiagonal(Module):
     """The Cholesky factor L of a block-tridiagonal matrix.
 
     `lower[m]` is block (m+1, m). Only the lower triangles of the diagonal blocks are read, so

@@ -15,11 +15,11 @@ and for its transpose, counts twice.
 import math
 from collections.abc import Callable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, ScalarLike
 
+from stategp._modules import Module
 from stategp.chain._block_tridiagonal import (
     BlockBidiagonal,
     BlockTridiagonal,
@@ -27,7 +27,7 @@ from stategp.chain._block_tridiagonal import (
 )
 
 
-class MeanCholesky(eqx.Module):
+class MeanCholesky(Module):
     """ξ: the mean, and the Cholesky factor L of the precision.
 
     >>> factor = BlockBidiagonal(jnp.full((2, 1, 1), 2.0), jnp.ones((1, 1, 1)))
@@ -58,7 +58,7 @@ class MeanCholesky(eqx.Module):
         return Expectation(self.mean, self.covariance_band() + BlockTridiagonal.outer(self.mean))
 
 
-class Natural(eqx.Module):
+class Natural(Module):
     """θ: precision times mean, and -½ the precision.
 
     >>> theta = MeanCholesky.standard(states=2, dim=1).to_natural()
@@ -87,7 +87,7 @@ class Natural(eqx.Module):
         return self.to_mean_cholesky().to_expectation()
 
 
-class Expectation(eqx.Module):
+class Expectation(Module):
     """η: E[u], and the band of E[u uᵀ].
 
     >>> second = BlockTridiagonal(jnp.full((1, 1, 1), 5.0), jnp.zeros((0, 1, 1)))

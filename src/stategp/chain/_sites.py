@@ -12,27 +12,27 @@ Nothing here inverts the process noise Q, which may be tiny or zero.
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._linalg import apply, dot, in_entries, symmetric, tilt, times, transpose
+from stategp._modules import Module
 from stategp._runtime import on_device
 from stategp.chain._block_tridiagonal import BlockTridiagonal, reverse_subset_inverse
 from stategp.chain._parameterisations import MeanCholesky
 from stategp.kernels import Kernel
 
 
-class Transitions(eqx.Module):
+class Transitions(Module):
     """The prior of a chain: right | left ~ N(A left, Q), interval by interval."""
 
     A: Float[Array, "*intervals dim dim"]
     Q: Float[Array, "*intervals dim dim"]
 
 
-class Sites(eqx.Module):
+class Sites(Module):
     """What the data add to the prior's natural parameters: one Gaussian factor per interval."""
 
     linear: Float[Array, "*intervals pair"]
@@ -50,7 +50,7 @@ class Sites(eqx.Module):
         return mixed
 
 
-class PairMarginals(eqx.Module):
+class PairMarginals(Module):
     """Mean and covariance of the two states around each interval."""
 
     mean: Float[Array, "*intervals pair"]
@@ -80,7 +80,7 @@ class PairMarginals(eqx.Module):
         return MeanCholesky(self.mean[:-1, dim:], reverse_subset_inverse(band))
 
 
-class Elements(eqx.Module):
+class Elements(Module):
     """An interval after its site is absorbed; the intervals of a chain lie along the last axis.
 
     right | left ~ N(A left + b, C), a potential exp(eta·left − ½ left·J left), and a log scale:

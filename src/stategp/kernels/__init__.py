@@ -1,7 +1,13 @@
 """State-space kernels: priors of functions."""
 
 from stategp.kernels._base import ClosedForm, Kernel
-from stategp.kernels._compose import Product, Sum, group_blocks, kernel_in_closed_form
+from stategp.kernels._compose import (
+    Product,
+    Sum,
+    group_blocks,
+    kernel_in_closed_form,
+    outlines_of,
+)
 from stategp.kernels._deterministic import Constant, Cosine
 from stategp.kernels._divergence_free import DivergenceFreeOscillator
 from stategp.kernels._from_sde import FromSDE
@@ -46,4 +52,5 @@ __all__ = [
     "Wiener",
     "group_blocks",
     "kernel_in_closed_form",
+    "outlines_of",
 ]

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._linalg import Entries
+from stategp._modules import Module
 from stategp.kernels._derivatives import derivative_rows, smoothness
 from stategp.parameters import Parameter
 
@@ -61,7 +62,7 @@ class ClosedForm(NamedTuple):
         return jnp.stack([jnp.asarray(number, float) for number in self[2:]])
 
 
-class Kernel(eqx.Module):
+class Kernel(Module):
     """A covariance function with a state-space form.
 
     ``kernel(x1, x2)`` is the covariance matrix between two sets of inputs. It is computed from the

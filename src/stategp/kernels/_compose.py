@@ -1,6 +1,7 @@
 """How kernels add and multiply."""
 
 import abc
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,21 @@ from stategp.kernels._deterministic import Constant, Cosine
 from stategp.kernels._matern import Matern12, Matern32, Matern52, Matern72
 from stategp.kernels._oscillator import Oscillator
 from stategp.parameters import derived, fixed
+
+
+def outlines_of(kernel: Kernel) -> tuple[Kernel, ...]:
+    """The blocks of a kernel with shapes in the place of numbers: nothing is computed for them."""
+    leaves, structure = jax.tree.flatten(kernel)
+    shapes = tuple(jax.ShapeDtypeStruct(np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    return _outlines(structure, shapes)
+
+
+@functools.lru_cache(maxsize=1000)
+def _outlines(structure: Any, shapes: tuple[jax.ShapeDtypeStruct, ...]) -> tuple[Kernel, ...]:
+    blocks: tuple[Kernel, ...] = jax.eval_shape(
+        lambda kernel: kernel.blocks(), structure.unflatten(shapes)
+    )
+    return blocks
 
 
 class Blockwise(Kernel):
@@ -55,8 +71,7 @@ class Blockwise(Kernel):
 
     @property
     def steep(self) -> bool:
-        blocks = jax.eval_shape(lambda kernel: kernel.blocks(), self)  # nothing is computed for it
-        return any(block.steep for block in blocks)
+        return any(block.steep for block in outlines_of(self))
 
     def matrices_from(
         self, start: Steps, dt: Steps

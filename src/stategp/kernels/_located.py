@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from stategp._modules import Module
 from stategp.kernels._base import Kernel, Matrix, Scalar, State, Steps
 from stategp.kernels._compose import Blockwise
 from stategp.parameters import Parameter, Value, declare, fixed, positive
@@ -51,7 +52,7 @@ class Located(Kernel):
         )
 
 
-class StepFunction(eqx.Module):
+class StepFunction(Module):
     """A function that is constant between some places: values[i] from places[i − 1] on.
 
     There is one value more than there are places. Values that are an `sg.parameter` are learned.
@@ -94,7 +95,7 @@ def places_of(name: str, value: Value, *, learned: bool = False) -> Parameter:
     return made
 
 
-class Function(eqx.Module):
+class Function(Module):
     """A function of the user's, which JAX can trace, as the envelope of a `Scaled` kernel.
 
     >>> import jax.numpy as jnp, stategp as sg

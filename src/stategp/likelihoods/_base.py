@@ -10,7 +10,6 @@ import abc
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +17,7 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from stategp._arguments import whole_number
+from stategp._modules import Module
 from stategp.likelihoods._distribution import Coordinate, average, crps, quantile
 from stategp.likelihoods._quadrature import (
     Tilted,
@@ -39,7 +39,7 @@ QUADRATURE = 32  # nodes, unless the user says otherwise
 MOST_NODES = 2**15  # of a product of rules
 
 
-class Likelihood(eqx.Module):
+class Likelihood(Module):
     """How observations depend on the latent function.
 
     >>> import jax.numpy as jnp, stategp as sg

@@ -5,11 +5,11 @@ correlations. Row i of the Cholesky factor U is (w_i1, …, w_i,i−1, 1, 0, …
 the numbers w, here called ties, may be anything, and zeros stand for independent noise.
 """
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from stategp._modules import Module
 from stategp._runtime import on_device
 from stategp.likelihoods._gaussian import Gaussian
 from stategp.parameters import Parameter, Value, declare, fixed, parameter
@@ -17,7 +17,7 @@ from stategp.parameters import Parameter, Value, declare, fixed, parameter
 Square = Float[Array, "outputs outputs"]
 
 
-class MultivariateGaussian(eqx.Module):
+class MultivariateGaussian(Module):
     """Gaussian noise with a full covariance matrix, for the outputs of an `sg.MultiOutputGP`.
 
     Outputs observed at the same time have noise of that covariance; where some of them are missing,

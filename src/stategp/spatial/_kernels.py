@@ -10,12 +10,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from stategp._arguments import whole_number
+from stategp._modules import Module
 from stategp.parameters import Parameter, Value, positive
 from stategp.spatial._metrics import METRICS, Places, distances, safe_root
 from stategp.spatial._places import as_places
 
 
-class Kernel(eqx.Module):
+class Kernel(Module):
     """A correlation between places, 1 at distance zero.
 
     `kernel(places, others)` is the matrix of correlations. A kernel of your own is a subclass with
