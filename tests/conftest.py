@@ -83,7 +83,7 @@ def pytest_sessionfinish():
 def _bounded_memory_maps():
     """Every compiled program holds memory maps, of which Linux allows a process 65,530."""
     yield
-    make_room(25_000)
+    make_room()
 
 
 @pytest.fixture(scope="module")

@@ -72,12 +72,15 @@ class Template:
         """The natural size of a step in each coordinate of the vector."""
         return self._openings.scales(data)
 
-    def lowest(self, vector: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Below which no search goes: the smallest noise that y can show."""
-        smallest = smallest_noise(self.model, y).get("noise") if self._noise.any() else None
-        if smallest is None:
+    def quietest(self, y: np.ndarray) -> float:
+        """The smallest noise that y can show; 0 if that is nothing to go by."""
+        return smallest_noise(self.model, y).get("noise", 0.0) if self._noise.any() else 0.0
+
+    def lowest(self, vector: np.ndarray, quietest: float) -> np.ndarray:
+        """Below which no search goes."""
+        if quietest == 0:
             return np.full(len(vector), -np.inf)
-        return np.where(self._noise, np.minimum(math.log(smallest), vector), -np.inf)
+        return np.where(self._noise, np.minimum(math.log(quietest), vector), -np.inf)
 
     def vector(self, values: Values) -> np.ndarray:
         """The learned ones, unconstrained, as `to_vector` has them."""

@@ -20,10 +20,12 @@ from stategp._inference import (
     Rows,
     Size,
     batched_evidence,
-    rows_of,
+    columns_of,
+    empty_rows,
+    fill,
     slots_for,
 )
-from stategp._runtime import make_room, on_device
+from stategp._runtime import make_room
 
 Tell = Callable[[int], None]  # how many searches have ended
 
@@ -35,6 +37,9 @@ class Member(NamedTuple):
     data: Observations
     scales: np.ndarray  # of the coordinates
     leaves: Sequence[np.ndarray]  # of its own model: priors, too, may be others
+    columns: Rows
+    size: Size  # that they are filled up to
+    quietest: float  # the smallest noise that y can show
     values: Values = []  # noqa: RUF012, to begin with
     problem: Any = None  # in these scales
 
@@ -59,7 +64,10 @@ def member_of(
     distinct = [
         v for n, v in enumerate(starts) if not any(np.array_equal(v, w) for w in starts[:n])
     ]
-    return member_at(Member(template, data, template.scales(data), leaves), begin[0], distinct)
+    columns, size = columns_of(data)
+    quietest = template.quietest(np.asarray(data.y))
+    member = Member(template, data, template.scales(data), leaves, columns, size, quietest)
+    return member_at(member, begin[0], distinct)
 
 
 def member_at(
@@ -72,7 +80,7 @@ def member_at(
     scales, reach = member.scales, member.template.reach
     first = member.template.vector(values)
     places = np.stack(starts or [first]) / scales
-    lowest = member.template.lowest(first, np.asarray(member.data.y)) / scales
+    lowest = member.template.lowest(first, member.quietest) / scales
     problem = Problem(
         places,
         np.maximum(places[0] - reach, lowest),
@@ -102,8 +110,7 @@ def _buckets(members: Sequence[Member]) -> list[tuple[list[int], Size]]:
     """The numbers of the members that share a program, the longest first in each."""
     found: dict[Any, list[int]] = {}
     for number, member in enumerate(members):
-        size = rows_of(member.data)[1]
-        found.setdefault((member.template.kind, size), []).append(number)
+        found.setdefault((member.template.kind, member.size), []).append(number)
     return [
         (sorted(numbers, key=lambda number: -len(members[number].data)), key[-1])
         for key, numbers in found.items()
@@ -116,33 +123,21 @@ class _Batch:
     def __init__(self, template: Template, size: Size, slots: int):
         self.structure = template.structure
         self.leaves = [np.stack([leaf] * slots) for leaf in template.leaves]
-        points, steps = (np.zeros((slots, count)) for count in size)
-        which = np.zeros((slots, size.points), dtype=np.int32)
-        self.rows = Rows(points, points.copy(), points.copy(), points.copy(), steps, which)
-        self.changed = True
-        self.device: Any = None
+        self.rows = empty_rows(size, slots)
 
     def put(self, slot: int, member: Member) -> None:
-        for whole, part in zip(self.rows, rows_of(member.data)[0], strict=True):
-            whole[slot] = part
+        fill(self.rows, slot, member.columns)
         numbers = member.template.numbers(member.values, member.leaves)
         for leaf, value in zip(self.leaves, numbers, strict=True):
             leaf[slot] = value
-        self.changed = True
 
     def clear(self, slot: int) -> None:
         self.rows.weights[slot] = 0.0
-        self.changed = True
 
     def __call__(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Objectives, log priors alone, and gradients."""
-        if self.changed:
-            # Copies: what JAX was given must not change.
-            copies = jax.tree.map(np.copy, (self.leaves, self.rows))
-            leaves, rows = on_device(copies)
-            self.device = jax.tree.unflatten(self.structure, leaves), rows
-            self.changed = False
-        values, priors, gradients = batched_evidence(on_device(vectors), *self.device)
+        models = jax.tree.unflatten(self.structure, self.leaves)
+        values, priors, gradients = batched_evidence(vectors, models, self.rows)
         return np.array(values), np.array(priors), np.array(gradients)
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float
 from stategp._data import Observations, distinct_steps
 from stategp._inference._exact import TRUSTED, if_within
 from stategp._models import GP
-from stategp._runtime import pad_last, padded_size
+from stategp._runtime import padded_size
 from stategp.chain import Sites, log_evidence, prior_transitions, step_transitions, sweep
 from stategp.likelihoods import Gaussian
 from stategp.parameters import log_prior, with_vector
@@ -47,18 +47,38 @@ class Size(NamedTuple):
     steps: int
 
 
-def rows_of(data: Observations, few: int = _FEW) -> tuple[Rows, Size]:
-    """A series as it is filled up to one of few sizes; from `few` on, by an eighth at most."""
+def columns_of(data: Observations, few: int = _FEW) -> tuple[Rows, Size]:
+    """A series, and one of few sizes that it is filled up to; from `few` on, an eighth at most."""
     lengths, which = distinct_steps(np.asarray(data.x))
     points = padded_size(len(data), few=few)
     steps = next((steps for steps in _STEPS if len(lengths) <= steps), points)
-    size = Size(points, min(steps, points))
     x = np.asarray(data.x) + float(data.origin)
-    y, extra, which = np.asarray(data.y), np.asarray(data.extra), which.astype(np.int32)
-    weights = np.pad(np.asarray(data.weights), (0, points - len(data)))
-    lengths = pad_last(lengths if len(lengths) else np.zeros(1), size.steps)
-    x, y, extra, which = (pad_last(column, points) for column in (x, y, extra, which))
-    return Rows(x, y, extra, weights, lengths, which), size
+    y, extra, weights = np.asarray(data.y), np.asarray(data.extra), np.asarray(data.weights)
+    lengths = lengths if len(lengths) else np.zeros(1)
+    return Rows(x, y, extra, weights, lengths, which), Size(points, min(steps, points))
+
+
+def empty_rows(size: Size, slots: int) -> Rows:
+    """Those of a batch."""
+    x, y, extra, weights = np.zeros((4, slots, size.points))
+    which = np.zeros((slots, size.points), dtype=np.int32)
+    return Rows(x, y, extra, weights, np.zeros((slots, size.steps)), which)
+
+
+def fill(batch: Rows, slot: int, columns: Rows) -> None:
+    """Put a series there: its last entries fill it up, and count nothing."""
+    for whole, part in zip(batch, columns, strict=True):
+        whole[slot, : len(part)] = part
+        whole[slot, len(part) :] = part[-1]
+    batch.weights[slot, len(columns.weights) :] = 0.0
+
+
+def rows_of(data: Observations, few: int = _FEW) -> tuple[Rows, Size]:
+    """A series, filled up."""
+    columns, size = columns_of(data, few)
+    batch = empty_rows(size, 1)
+    fill(batch, 0, columns)
+    return Rows(*(whole[0] for whole in batch)), size
 
 
 def slots_for(size: Size, dim: int, series: int, entries: int = _ENTRIES) -> int:
