@@ -29,11 +29,18 @@ _READ_BY_DEVICES = 2**22  # and by devices that want work for many cores
 
 
 def part_shape(rows: int, width: int) -> tuple[int, int]:
-    """Blocks that are read together, and rows of a block, of so many rows."""
+    """Blocks that are read together, and rows of a block, of so many rows.
+
+    Where there are few, the blocks are as many as they fill, up to a power of two.
+
+    >>> part_shape(41, 512), part_shape(10**6, 512)
+    ((2, 32), (16, 32))
+    """
     if jax.default_backend() != "cpu":
         return 1, _READ_BY_DEVICES // width
     block = CACHED // width
-    return (1 if rows <= block else _READ // CACHED), block
+    filled = -(-rows // block)
+    return min(1 << max(filled - 1, 0).bit_length(), _READ // CACHED), block
 
 
 class Reader:
