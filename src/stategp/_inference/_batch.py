@@ -18,7 +18,7 @@ from stategp._data import Observations, distinct_steps
 from stategp._inference._exact import TRUSTED, if_within
 from stategp._models import GP
 from stategp._runtime import padded_size
-from stategp.chain import Sites, log_evidence, prior_transitions, step_transitions, sweep
+from stategp.chain import Sites, kernel_evidence, prior_transitions, sweep
 from stategp.likelihoods import Gaussian
 from stategp.parameters import log_prior, with_vector
 
@@ -118,14 +118,7 @@ def _evidence(model: GP, rows: Rows) -> Float[Array, ""]:
 
 def _filtered(model: GP, rows: Rows, value: Any, precision: Any) -> tuple[Any, Any]:
     (kernel,) = model.kernels
-    return log_evidence(
-        step_transitions(kernel, rows.lengths),
-        kernel.emission(),
-        value,
-        precision,
-        which=rows.which,
-        blocks=tuple(block.state_dim for block in kernel.blocks()),
-    )
+    return kernel_evidence(kernel, rows.lengths, value, precision, which=rows.which)
 
 
 def _seen(model: GP, rows: Rows) -> tuple[Any, Any, Any]:
