@@ -7,8 +7,8 @@ class Module(eqx.Module):
     """Equinox's, whose methods are methods of Python.
 
     Equinox looks at every attribute that is read, so that methods can be given to transformations
-    as trees of arrays. Nothing here does that, and reading attributes is a third of the time that
-    a fit of a short series takes.
+    as trees of arrays. Nothing here does that, and it takes a good part of the time of a fit of a
+    short series.
     """
 
     __getattribute__ = object.__getattribute__

@@ -169,7 +169,7 @@ def anew(
     given: bool = True,
     prior: Prior | None = None,
 ) -> Parameter:
-    """What `Parameter` makes, in a tenth of the time: nothing is checked again."""
+    """What `Parameter` makes, sooner: nothing is checked again."""
     made: Parameter = _form(constraint, role, learned, given).unflatten([value, prior])
     return made
 

@@ -64,6 +64,15 @@ def test_scores_of_an_average_of_y_and_of_its_logarithm() -> None:
     np.testing.assert_allclose(back, levels, atol=1e-9)
 
 
+def test_means_lie_within_intervals() -> None:
+    """Also where a model has learned far more of a spread than it is given for the interval."""
+    narrow = stats.lognorm(0.01)
+    there = Average((Part(1.0, True, np.zeros(1), np.array([0.01]), learned=np.array([0.4])),))
+    assert there.moments()[0] == pytest.approx(narrow.ppf(0.975))
+    wide = Average((Part(1.0, True, np.zeros(1), np.array([0.3]), learned=np.array([0.2])),))
+    assert wide.moments()[0] == pytest.approx(np.exp(0.2**2 / 2))
+
+
 def test_a_pattern_is_found_beside_a_trend_and_noise() -> None:
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(0, 60, 500))
@@ -162,6 +171,13 @@ def test_a_steady_rise_goes_on() -> None:
     ahead = forecaster.forecast("6y")
     np.testing.assert_allclose(ahead["mean"], y[20:], rtol=0.05)  # log y counts, too
     assert np.all((ahead["lower_95"] < y[20:]) & (y[20:] < ahead["upper_95"]))
+
+    line = 100 + 5 * np.arange(120.0)
+    y = line[:100] + np.random.default_rng(0).normal(size=100) / 10
+    dates = pd.date_range("1990-01-01", periods=100)
+    forecaster = sg.Forecaster().fit(pd.DataFrame({"ds": dates, "y": y}), progress=False)
+    # Half of a day's rise; it is 17 of them where slopes are taken for as small as the changes.
+    np.testing.assert_allclose(forecaster.forecast("20d")["mean"], line[100:], atol=2.5)
 
 
 def test_means_are_those_that_models_learned(monthly) -> None:
