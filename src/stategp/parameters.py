@@ -292,7 +292,7 @@ def _unconstrained(parameter: Parameter, value: Any, xp: Any) -> Any:
 def with_vector(tree: Tree, vector: Float[Array | np.ndarray, " parameters"]) -> Tree:
     """The model whose learned parameters are those of the vector; inverse of `to_vector`."""
     traced = isinstance(vector, jax.core.Tracer)
-    numbers: Any = vector if traced else np.asarray(vector, float)
+    numbers: Any = vector.astype(float) if traced else np.asarray(vector, float)
     exp: Callable[[Any], Any] = jnp.exp if traced else np.exp
     values, position = [], 0
     for old in all_parameters(tree):

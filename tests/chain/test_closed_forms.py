@@ -9,6 +9,7 @@ import pytest
 from stategp import _native, chain
 from stategp import kernels as k
 from stategp.chain._blocks import compiled_evidence, kernel_steps
+from stategp.parameters import with_vector
 from tests.kernels.references import exact_matrices
 
 from .twins import agree, both, sum_of
@@ -245,6 +246,20 @@ def test_subclasses_keep_their_own_matrices():
     assert (Twice() * k.Cosine()).blocks()[0].closed_form() is None
     assert k.Matern32().closed_form().order == 2
     assert type("Other", (k.Oscillator,), {})().closed_form() is None
+
+
+@pytest.mark.parametrize("logs", [(0, np.nan, 0), (0, 0, np.nan), (0, -720, 0), (0, 720, 0)])
+def test_oscillators_without_end_are_those_of_the_twin(logs):
+    """NaN is not forgetting at once; one that takes for ever to swing does not move."""
+    inputs, which = irregular(20)
+
+    def evidence(vector):
+        kernel = with_vector(k.Oscillator(), vector)
+        return chain.kernel_evidence(kernel, *inputs, which=which)[0]
+
+    compiled, twin = both(evidence, jnp.asarray(logs, float))
+    assert np.isnan(compiled) == (logs[1] != 720)
+    np.testing.assert_allclose(compiled, twin, rtol=1e-12)
 
 
 def test_products_with_oscillators_are_given():

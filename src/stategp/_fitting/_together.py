@@ -138,6 +138,7 @@ class _Batch:
         """Objectives, log priors alone, and gradients."""
         models = jax.tree.unflatten(self.structure, self.leaves)
         values, priors, gradients = batched_evidence(vectors, models, self.rows)
+        # Read before anything is put into the arrays that were given: JAX may not have copied them.
         return np.array(values), np.array(priors), np.array(gradients)
 
 

@@ -53,7 +53,7 @@ struct OscillatorStep {
   static OscillatorStep over(double damping, double u) {
     const Dual a(damping, 1);
     const double slowest = damping > 1 ? 1 / (damping + root(damping)) : damping;
-    if (!(slowest * u < kForgotten)) return beginning();
+    if (slowest * u >= kForgotten) return beginning();
     OscillatorStep step;
     step.move(a, u);
     step.cross = 2.0 * a * square(step.response);

@@ -296,14 +296,20 @@ class Steps {
     }
   }
 
+  // One that takes for ever to swing does not move, whatever its damping.
+  static double damping_of(double rate, double frequency) {
+    return frequency == 0 ? 0 : rate / frequency;
+  }
+
   void fill_oscillator(const Block& block) {
     const double* parameters = table_.parameters + 3 * block.place;
-    const double variance = parameters[0], rate = parameters[1], frequency = parameters[2];
+    const double variance = parameters[0], frequency = parameters[2];
+    const double damping = damping_of(parameters[1], frequency);
     std::vector<OscillatorStep>& steps = swings_[block.driven];
     for (int64_t s = 0; s < count_; ++s) {
       const OscillatorStep step = length_of(s) == 0
                                       ? OscillatorStep::beginning()
-                                      : OscillatorStep::over(rate / frequency, frequency * length_[s]);
+                                      : OscillatorStep::over(damping, frequency * length_[s]);
       steps[s] = step;
       double* A = A_.data() + s * nn_ + block.begin * (n_ + 1);
       double* Q = Q_.data() + s * nn_ + block.begin * (n_ + 1);
@@ -403,8 +409,8 @@ class Steps {
   // In u the derivatives are F A and A D Aᵀ, where F and D are those of the equation.
   void settle_oscillator(const Block& block, const StepDerivatives& out) {
     const double* parameters = table_.parameters + 3 * block.place;
-    const double variance = parameters[0], rate = parameters[1], frequency = parameters[2];
-    const double damping = rate / frequency;
+    const double variance = parameters[0], frequency = parameters[2];
+    const double damping = damping_of(parameters[1], frequency);
     double d_variance = 0, d_rate = 0, d_frequency = 0;
     for (int64_t s = 0; s < count_; ++s) {
       const OscillatorStep& step = swings_[block.driven][s];
